@@ -20,7 +20,6 @@ namespace {
 
 using grpc::experimental::ExternalConnectionAcceptor;
 
-constexpr char kHealthCheck[] = "/grpc.health.v1.Health/Check";
 // The number of concurrent look-ups of accounts' names.
 constexpr int kLookups = 16;
 

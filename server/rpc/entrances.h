@@ -18,6 +18,9 @@
 
 namespace mpsd::rpc {
 
+// The method that a caller without a token may call.
+inline constexpr char kHealthCheck[] = "/grpc.health.v1.Health/Check";
+
 // The ways by which connections reach gRPC, each with a processor that gRPC
 // calls before a call's messages are read. A unix socket has an entrance for
 // each account, which belongs to the first account that takes it as long as the

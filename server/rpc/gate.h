@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "grpcpp/grpcpp.h"
+#include "grpcpp/support/byte_buffer.h"
 #include "server/access/audit_trail.h"
 #include "server/access/rules.h"
 #include "server/access/token_book.h"
@@ -88,6 +89,8 @@ struct Ask {
   // Parses the request and fills in what it asks for. Null: there is none.
   std::function<absl::Status(Asked&)> read = nullptr;
 };
+// Of the bytes that came, which outlive the result.
+using MakeAsk = std::function<Ask(grpc::ByteBuffer&)>;
 
 // What a handler knows of a call besides its messages.
 struct Call {

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -20,6 +19,7 @@
 #include <filesystem>
 #include <iterator>
 #include <map>
+#include <set>
 #include <system_error>
 
 #include "absl/base/thread_annotations.h"
@@ -35,7 +35,10 @@
 #include "core/base/status_macros.h"
 
 #ifdef __APPLE__
+#include <netinet/tcp.h>
 #include <sys/ucred.h>
+#else
+#include <linux/tcp.h>
 #endif
 
 namespace mpsd::listener {
@@ -295,6 +298,21 @@ std::string NameOf(std::string_view host, std::string_view port) {
                       std::string(port));
 }
 
+// What came over a connection to a port; 0 if the system does not know.
+int64_t BytesReceived(int fd) {
+#ifdef __APPLE__
+  tcp_connection_info info{};
+  socklen_t length = sizeof(info);
+  getsockopt(fd, IPPROTO_TCP, TCP_CONNECTION_INFO, &info, &length);
+  return static_cast<int64_t>(info.tcpi_rxbytes);
+#else
+  tcp_info info{};
+  socklen_t length = sizeof(info);
+  getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length);
+  return static_cast<int64_t>(info.tcpi_bytes_received);
+#endif
+}
+
 // The name of a port's client.
 std::string ClientOf(int fd) {
   sockaddr_storage storage{};
@@ -355,16 +373,37 @@ class Listener::Connections {
     const int second = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     Connection& open = open_[name];
     if (open.fd >= 0) close(open.fd);  // an earlier one, which is gone
-    open = {second, network, Clock::now()};
+    open = Connection{second, network, Clock::now()};
     if (second >= 0 && second < max_descriptor_) return "";
     End(open_.find(name));
     return "no descriptor is left for it";
   }
 
-  void Known(const std::string& name) {
+  void Known(const std::string& name, const std::string& user) {
     absl::MutexLock lock(&mutex_);
     const auto found = open_.find(name);
-    if (found != open_.end()) found->second.known = true;
+    if (found == open_.end()) return;
+    found->second.known = true;
+    found->second.user = user;
+  }
+
+  // Returns where in what comes the call's wait begins.
+  int64_t Begin(const std::string& name) {
+    absl::MutexLock lock(&mutex_);
+    const auto found = open_.find(name);
+    if (found == open_.end()) return 0;
+    return *found->second.waits.insert(Unread(found->second));
+  }
+  // Ends the wait from `start` on, with a message of so many bytes.
+  void End(const std::string& name, int64_t start, size_t bytes) {
+    absl::MutexLock lock(&mutex_);
+    const auto found = open_.find(name);
+    if (found == open_.end()) return;
+    auto& waits = found->second.waits;
+    const auto wait = waits.find(start);
+    if (wait != waits.end()) waits.erase(wait);
+    // With the frames and records around it.
+    found->second.read += static_cast<int64_t>(bytes + bytes / 128);
   }
 
   // Ends the oldest connection that is not known; false if there is none.
@@ -377,10 +416,14 @@ class Listener::Connections {
   // milliseconds to do so again; -1: there is no connection.
   int Tend() {
     absl::MutexLock lock(&mutex_);
-    EndLate();
-    constexpr int64_t kOften = 1000;
-    return open_.empty() ? -1
-                         : std::min<int64_t>(stranger_age_.count(), kOften);
+    if (Clock::now() >= tend_late_) {
+      EndLate();
+      constexpr std::chrono::milliseconds kOften(1000);
+      tend_late_ = Clock::now() + std::min(stranger_age_, kOften);
+    }
+    EndGreedy();
+    constexpr int kWatchEvery = 10;
+    return open_.empty() ? -1 : kWatchEvery;
   }
 
  private:
@@ -390,7 +433,14 @@ class Listener::Connections {
     std::string network;
     Clock::time_point since;
     bool known = false;
+    std::string user = {};
+    int64_t read = 0;  // bytes of the messages that calls got
+    // Unread() at the start of each call's wait.
+    std::multiset<int64_t> waits = {};
   };
+  static constexpr int64_t kStrangersBytes = 1 << 20;
+  // The largest message, and something for other calls.
+  static constexpr int64_t kUsersBytes = 40 << 20;
   using Open = std::map<std::string, Connection>;  // by the client's name
 
   // Of those who are not known: neighbours behind one address share it, and one
@@ -406,9 +456,11 @@ class Listener::Connections {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     auto oldest = open_.end();
     for (auto open = open_.begin(); open != open_.end(); ++open) {
-      const auto& [fd, of_network, since, known] = open->second;
-      if (known || (!network.empty() && of_network != network)) continue;
-      if (oldest == open_.end() || since < oldest->second.since) oldest = open;
+      const Connection& c = open->second;
+      if (c.known || (!network.empty() && c.network != network)) continue;
+      if (oldest == open_.end() || c.since < oldest->second.since) {
+        oldest = open;
+      }
     }
     if (oldest != open_.end()) End(oldest);
     return oldest != open_.end();
@@ -425,6 +477,30 @@ class Listener::Connections {
     }
   }
 
+  static int64_t Unread(const Connection& open) {
+    return BytesReceived(open.fd) - open.read;
+  }
+
+  // Of a user's connections those with the least unfinished messages stay.
+  void EndGreedy() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    std::multimap<int64_t, Open::iterator> unfinished;
+    for (auto open = open_.begin(); open != open_.end();) {
+      const auto here = open++;
+      const Connection& c = here->second;
+      if (!c.known && Unread(c) > kStrangersBytes) {
+        End(here);
+      } else if (!c.waits.empty()) {
+        unfinished.emplace(Unread(c) - *c.waits.begin(), here);
+      }
+    }
+    std::map<std::string, int64_t> of_user;
+    for (const auto& [bytes, open] : unfinished) {
+      int64_t& sum = of_user[open->second.user];
+      sum += bytes;
+      if (sum > kUsersBytes) End(open);
+    }
+  }
+
   // Whoever has the first descriptor sees the end of the connection.
   Open::iterator End(Open::iterator open)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -437,6 +513,7 @@ class Listener::Connections {
   const int max_descriptor_;
   const int of_an_address_;
   absl::Mutex mutex_;
+  Clock::time_point tend_late_ ABSL_GUARDED_BY(mutex_);
   Open open_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -446,8 +523,23 @@ Listener::Listener(Options options)
                        ? nullptr
                        : std::make_unique<Connections>(options_)) {}
 
-void Listener::Known(std::string_view host, std::string_view port) {
-  if (connections_ != nullptr) connections_->Known(NameOf(host, port));
+void Listener::Known(std::string_view host, std::string_view port,
+                     const std::string& user) {
+  if (connections_ != nullptr) connections_->Known(NameOf(host, port), user);
+}
+
+std::unique_ptr<Listener::Wait> Listener::Await(std::string_view host,
+                                                std::string_view port) {
+  if (connections_ == nullptr) return nullptr;
+  const std::string name = NameOf(host, port);
+  return std::make_unique<Wait>(*connections_, name, connections_->Begin(name));
+}
+
+Listener::Wait::~Wait() { connections_.End(name_, start_, 0); }
+
+void Listener::Wait::Came(size_t bytes) {
+  connections_.End(name_, start_, bytes);
+  start_ = connections_.Begin(name_);
 }
 
 absl::StatusOr<std::unique_ptr<Listener>> Listener::Open(Options options) {

@@ -4,6 +4,8 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -67,7 +69,27 @@ std::string NetworkOf(int fd);
 // continues after any error of accept; if descriptors or memory run out, it
 // waits and tries again. Start and Stop are called by one thread.
 class Listener {
+  class Connections;
+
  public:
+  // A call's wait for what its client sends, until it is destroyed.
+  class Wait {
+   public:
+    // `name`: the client's; `start`: as Connections::Begin returned it.
+    Wait(Connections& connections, std::string name, int64_t start)
+        : connections_(connections), name_(std::move(name)), start_(start) {}
+    ~Wait();
+    Wait(const Wait&) = delete;
+    Wait& operator=(const Wait&) = delete;
+    // A message of so many bytes came; the call waits for another.
+    void Came(size_t bytes);
+
+   private:
+    Connections& connections_;
+    const std::string name_;
+    int64_t start_;
+  };
+
   struct Options {
     // "unix:/path" or "HOST:PORT", with port 0 for a free port.
     // CheckListenAddress passed for each.
@@ -83,10 +105,10 @@ class Listener {
     // The group whose members may use the unix sockets, too (0660); nullopt:
     // only their owner (0600).
     std::optional<gid_t> socket_group = {};
-    // A connection to a port ends after this time unless Known was called for
-    // it. Of those for which it was not, one address has at most a sixteenth of
-    // max_descriptor, and at most 256; the oldest makes room for a new one.
-    // Infinite: none of this.
+    // A connection to a port ends after this time, or 1 MiB, unless Known was
+    // called for it. Of those for which it was not, one address has at most a
+    // sixteenth of max_descriptor, and at most 256; the oldest makes room for a
+    // new one. Infinite: none of this.
     absl::Duration stranger_age = absl::InfiniteDuration();
   };
 
@@ -105,15 +127,20 @@ class Listener {
   // Gets every connection on the listener's thread, and owns its descriptor.
   using Take = std::function<void(const Accepted&)>;
   void Start(Take take);
-  // The client at this address and port has proved who it is. On any thread.
-  void Known(std::string_view host, std::string_view port);
+  // The client at this address and port has proved that it is `user`. On any
+  // thread.
+  void Known(std::string_view host, std::string_view port,
+             const std::string& user);
+  // A call of this client begins. gRPC keeps what comes of a message, however
+  // long it is, until it is whole: if those of a user take more than 40 MiB,
+  // the connection with the most of it ends. Null if nothing is counted. The
+  // listener must outlive the result. On any thread.
+  std::unique_ptr<Wait> Await(std::string_view host, std::string_view port);
   // Stops accepting and removes the sockets that it made, but no socket that
   // has replaced one of them. May be repeated.
   void Stop();
 
  private:
-  class Connections;
-
   explicit Listener(Options options);
   // A unix socket's file, with its identity.
   struct SocketFile {

@@ -32,27 +32,25 @@ absl::Status Busy(const char* rpc) {
 
 }  // namespace
 
-grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context,
-                                 const Gate& gate, CallHost& host,
-                                 access::Method method, Ask ask,
-                                 std::function<absl::Status(Call&)> work) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const char* const rpc = method.rule().method;
+OneRequest* Answer(grpc::CallbackServerContext* context, const Gate& gate,
+                   CallHost& host, access::Method method, MakeAsk make_ask,
+                   std::function<absl::Status(Call&)> work) {
   // This is a gRPC thread, which authenticates the caller, and makes and posts
   // the task. The barrier guards it too, because making a task takes memory.
-  const absl::Status posted = host.barrier().Run(rpc, [&] {
+  const auto post = [=, &gate, &host](OneRequest& request) -> absl::Status {
+    const char* const rpc = method.rule().method;
+    const Ask ask = make_ask(request.bytes);
     ASSIGN_OR_RETURN(access::Rights rights, gate.Enter(*context, method, ask));
     const std::string user = rights.caller().user;
-    const size_t bytes = ask.bytes;
-    auto task = [=, &gate, &host, rights = std::move(rights),
-                 ask = std::move(ask), work = std::move(work)] {
+    auto task = [=, &gate, &host, &request, read_request = ask.read,
+                 rights = std::move(rights)] {
       // Finish is the last step: gRPC may free context, request and response
       // before Finish returns.
-      reactor->Finish(ToGrpc(host.barrier().Run(rpc, [&] {
+      request.Finish(ToGrpc(host.barrier().Run(rpc, [&] {
         Call call{rights, [=, &host] { return IsWanted(*context, host); }, ""};
         RETURN_IF_ERROR(call.wanted());
         Asked asked{method};
-        const absl::Status read = ask.read(asked);
+        const absl::Status read = read_request(asked);
         ASSIGN_OR_RETURN(const int64_t entry, gate.Begin(asked, call.rights));
         const absl::Status done =
             read.ok() ? host.barrier().Run(rpc, [&] { return work(call); })
@@ -61,11 +59,14 @@ grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context,
         return done;
       })));
     };
-    return host.Post(user, bytes, std::move(task)) ? absl::OkStatus()
-                                                   : Busy(rpc);
+    return host.Post(user, ask.bytes, std::move(task)) ? absl::OkStatus()
+                                                       : Busy(rpc);
+  };
+  return new OneRequest([=, &host](OneRequest& request) {
+    const absl::Status posted =
+        host.barrier().Run(method.rule().method, [&] { return post(request); });
+    if (!posted.ok()) request.Finish(ToGrpc(posted));
   });
-  if (!posted.ok()) reactor->Finish(ToGrpc(posted));
-  return reactor;
 }
 
 class MethodTable::Service final : public grpc::Service {

@@ -22,22 +22,23 @@
 
 namespace mpsd::rpc {
 
-// Runs `work` on a thread of the host, in the turn of the call's user, and
-// answers the call with the status, so that a handler is one line. Before that
-// the thread reads the request. `work` does not run if the request cannot be
-// read, if the gate refuses the call, or if the client is gone or the deadline
-// has passed before its turn. UNAVAILABLE if the host has no room. Work of
-// several steps checks between them whether the client still waits.
-grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context,
-                                 const Gate& gate, CallHost& host,
-                                 access::Method method, Ask ask,
-                                 std::function<absl::Status(Call&)> work);
+// Receives the call's request, runs `work` on a thread of the host, in the turn
+// of the call's user, and answers the call with the status, so that a handler
+// is one line. Before that the thread reads the request. `work` does not run if
+// the request cannot be read, if the gate refuses the call, or if the client is
+// gone or the deadline has passed before its turn. UNAVAILABLE if the host has
+// no room. Work of several steps checks between them whether the client still
+// waits.
+OneRequest* Answer(grpc::CallbackServerContext* context, const Gate& gate,
+                   CallHost& host, access::Method method, MakeAsk ask,
+                   std::function<absl::Status(Call&)> work);
 
-// The methods that mpsd serves, a row each. A row registers the method with
-// gRPC as generated code does, but takes messages as bytes: they are parsed on
-// the host's threads, once the caller's role is known to suffice, and not if
-// they are over the row's bound. The job and the words of the audit are read
-// from the request (`id`, `job_id`, AuditDetail).
+// The methods that mpsd serves, a row each. A row takes messages as bytes: they
+// are parsed on the host's threads, once the caller's role is known to suffice,
+// and not if they are over the row's bound. To gRPC each method takes a stream
+// of messages, so that a call is seen before its request has come; its type is
+// CLIENT_STREAMING if a second message may follow. The job and the words of the
+// audit are read from the request (`id`, `job_id`, AuditDetail).
 // The gate and the hosts must outlive the table, and the table the server.
 class MethodTable {
  public:
@@ -53,15 +54,16 @@ class MethodTable {
       size_t most_bytes = kRequestBytes) {
     auto answer = [=, this, &host, handle = std::move(handle)](
                       grpc::CallbackServerContext* context,
-                      const grpc::ByteBuffer* bytes, Response* response) {
+                      Response* response) {
       const auto request = std::make_shared<Request>();
       return Answer(
-          context, gate_, host, method, AskFor(*bytes, most_bytes, request),
+          context, gate_, host, method, AskFor(most_bytes, request),
           [=](Call& call) { return handle(call, *request, *response); });
     };
-    Add(method, grpc::internal::RpcMethod::NORMAL_RPC, Request::descriptor(),
-        Response::descriptor(),
-        new grpc::internal::CallbackUnaryHandler<grpc::ByteBuffer, Response>(
+    Add(method, grpc::internal::RpcMethod::BIDI_STREAMING,
+        Request::descriptor(), Response::descriptor(),
+        new grpc::internal::CallbackClientStreamingHandler<grpc::ByteBuffer,
+                                                           Response>(
             std::move(answer)));
   }
 
@@ -74,19 +76,17 @@ class MethodTable {
                  make,
              size_t most_bytes = kRequestBytes) {
     auto start = [=, this, &host, make = std::move(make)](
-                     grpc::CallbackServerContext* context,
-                     const grpc::ByteBuffer* bytes) {
+                     grpc::CallbackServerContext* context) {
       const auto request = std::make_shared<Request>();
       return SourceStream<Message>::Start(
-          *context, gate_, host, method, AskFor(*bytes, most_bytes, request),
+          *context, gate_, host, method, AskFor(most_bytes, request),
           [=](const access::Rights& rights, Wake wake) {
             return make(rights, *request, std::move(wake));
           });
     };
-    Add(method, grpc::internal::RpcMethod::SERVER_STREAMING,
+    Add(method, grpc::internal::RpcMethod::BIDI_STREAMING,
         Request::descriptor(), Message::descriptor(),
-        new grpc::internal::CallbackServerStreamingHandler<grpc::ByteBuffer,
-                                                           Message>(
+        new grpc::internal::CallbackBidiHandler<grpc::ByteBuffer, Message>(
             std::move(start)));
   }
 
@@ -119,17 +119,16 @@ class MethodTable {
   // The methods of one service.
   class Service;
 
-  // Reads `request` from the bytes, which live as long as the call: gRPC made
-  // them for it, and `read` empties them.
+  // Reads `request` from the bytes, which `read` empties.
   template <typename Request>
-  static Ask AskFor(const grpc::ByteBuffer& bytes, size_t most_bytes,
-                    std::shared_ptr<Request> request) {
-    auto* const taken = const_cast<grpc::ByteBuffer*>(&bytes);
-    return {bytes.Length(), [=](Asked& asked) -> absl::Status {
-              RETURN_IF_ERROR(ParseRequest(*taken, most_bytes, *request));
-              Describe(*request, asked);
-              return absl::OkStatus();
-            }};
+  static MakeAsk AskFor(size_t most_bytes, std::shared_ptr<Request> request) {
+    return [=](grpc::ByteBuffer& bytes) -> Ask {
+      return {bytes.Length(), [=, &bytes](Asked& asked) -> absl::Status {
+                RETURN_IF_ERROR(ParseRequest(bytes, most_bytes, *request));
+                Describe(*request, asked);
+                return absl::OkStatus();
+              }};
+    };
   }
 
   template <typename Request>

@@ -49,10 +49,9 @@ using google::protobuf::DescriptorPool;
 using google::protobuf::MethodDescriptor;
 using google::protobuf::ServiceDescriptor;
 using grpc::experimental::InterceptionHookPoints;
+using Info = grpc::experimental::ServerRpcInfo;
 
-// gRPC reads the messages of its health service without a descriptor.
-constexpr std::pair<const char*, bool> kHealthMethods[] = {{"Check", false},
-                                                           {"Watch", true}};
+constexpr char kHealthWatch[] = "/grpc.health.v1.Health/Watch";
 // The services of reflection: gRPC 1.51 has the first.
 constexpr const char* kReflection[] = {
     "grpc.reflection.v1alpha.ServerReflection",
@@ -69,22 +68,26 @@ void AddMethodsOf(const ServiceDescriptor& service, Methods& methods) {
   }
 }
 
-// Gets each call before its handler does.
-using CallBegins = std::function<void(const grpc::ServerContextBase&)>;
+// Gets each call before its handler does; waits for its messages.
+using CallBegins = std::function<std::unique_ptr<listener::Listener::Wait>(
+    const grpc::ServerContextBase&)>;
 
 // gRPC may call Intercept on two threads at once, and orders its calls and the
 // destructor in ways that ThreadSanitizer cannot see; hence the atomics.
 class ReportedCall final : public grpc::experimental::Interceptor {
  public:
   ReportedCall(const jobs::CallMethod& method, jobs::ExportedCalls& calls,
-               const CallBegins& begins, grpc::ServerContextBase* context)
+               const CallBegins& begins, Info& info)
       : method_(method),
         calls_(calls),
         begins_(begins),
-        any_context_(*context),
+        any_context_(*info.server_context()),
         // A synchronous method's context cannot report whether the client waits
         // before the handler has ended.
-        context_(dynamic_cast<grpc::CallbackServerContext*>(context)) {
+        context_(
+            dynamic_cast<grpc::CallbackServerContext*>(info.server_context())),
+        takes_many_(info.type() == Info::Type::CLIENT_STREAMING ||
+                    context_ == nullptr) {
     calls_.CallStarted(method_);
   }
   ~ReportedCall() override {
@@ -97,7 +100,13 @@ class ReportedCall final : public grpc::experimental::Interceptor {
     // The first batch; only now has the context of a synchronous call its peer.
     if (batch->QueryInterceptionHookPoint(
             InterceptionHookPoints::POST_RECV_INITIAL_METADATA)) {
-      begins_(any_context_);
+      auto wait = begins_(any_context_);
+      absl::MutexLock lock(&mutex_);
+      wait_ = std::move(wait);
+    }
+    if (batch->QueryInterceptionHookPoint(
+            InterceptionHookPoints::POST_RECV_MESSAGE)) {
+      Got(batch->GetRecvMessage());
     }
     if (batch->QueryInterceptionHookPoint(
             InterceptionHookPoints::PRE_SEND_STATUS)) {
@@ -117,12 +126,26 @@ class ReportedCall final : public grpc::experimental::Interceptor {
   }
 
  private:
+  // `message`: null if none came.
+  void Got(const void* message) {
+    absl::MutexLock lock(&mutex_);
+    if (wait_ == nullptr) return;
+    // Only reflection, which is synchronous, takes messages other than bytes.
+    const bool is_bytes = message != nullptr && context_ != nullptr;
+    const auto* bytes = static_cast<const grpc::ByteBuffer*>(message);
+    wait_->Came(is_bytes ? bytes->Length() : 0);
+    if (!takes_many_) wait_.reset();
+  }
+
   const jobs::CallMethod& method_;
   jobs::ExportedCalls& calls_;
   const CallBegins& begins_;
   const grpc::ServerContextBase& any_context_;
   grpc::CallbackServerContext* const context_;  // null: synchronous
+  const bool takes_many_;  // messages; MethodTable has a type for them
   const Clock::time_point started_ = Clock::now();
+  absl::Mutex mutex_;
+  std::unique_ptr<listener::Listener::Wait> wait_ ABSL_GUARDED_BY(mutex_);
   // The handler's status; a call that ends without one was cancelled.
   std::atomic<absl::StatusCode> answered_ = absl::StatusCode::kCancelled;
   // kOk if the client waited for the response.
@@ -143,17 +166,14 @@ Methods ServedMethods() {
     const ServiceDescriptor* service = pool.FindServiceByName(name);
     if (service != nullptr) AddMethodsOf(*service, methods);
   }
-  for (const auto& [name, is_stream] : kHealthMethods) {
-    methods[absl::StrCat("/grpc.health.v1.Health/", name)] = {
-        absl::StrCat("Health.", name), is_stream};
-  }
+  methods[kHealthCheck] = {"Health.Check", /*is_stream=*/false};
+  methods[kHealthWatch] = {"Health.Watch", /*is_stream=*/true};
   return methods;
 }
 
 // Reports the calls of a server, including calls that no handler of ours sees:
 // of gRPC's own services, of methods that do not exist, and with messages that
-// cannot be read. A unary call whose message is over the limit ends within
-// gRPC, before any interceptor, and is not reported.
+// cannot be read.
 class CallReport final
     : public grpc::experimental::ServerInterceptorFactoryInterface {
  public:
@@ -169,7 +189,7 @@ class CallReport final
       grpc::experimental::ServerRpcInfo* info) override {
     const auto found = methods_.find(info->method());
     return new ReportedCall(found == methods_.end() ? unknown_ : found->second,
-                            calls_, begins_, info->server_context());
+                            calls_, begins_, *info);
   }
 
  private:
@@ -278,6 +298,8 @@ void Configure(const Options& options, grpc::ServerBuilder& builder) {
   // connection.
   builder.AddChannelArgument(
       GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
+  // Fixed windows: gRPC would take several MiB of each stream ahead.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
                              kStreamsOfConnection);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS,
@@ -346,13 +368,88 @@ std::function<void(std::string_view, const absl::Status&)> Refusals(
   };
 }
 
-void SetHealth(grpc::Server& server, bool serving) {
-  grpc::HealthCheckServiceInterface* health = server.GetHealthCheckService();
-  health->SetServingStatus(serving);
-  for (const char* service : kServices) {
-    health->SetServingStatus(service, serving);
+// The standard health service. gRPC's own takes a message of any length, from
+// anybody, before an interceptor sees the call. A Watch gets one answer: the
+// health changes only when all calls end.
+class Health final : public grpc::Service {
+ public:
+  Health() {
+    for (const char* path : {kHealthCheck, kHealthWatch}) {
+      AddMethod(new grpc::internal::RpcServiceMethod(
+          path, grpc::internal::RpcMethod::BIDI_STREAMING, nullptr));
+      MarkMethodCallback(
+          path == kHealthWatch,
+          new grpc::internal::CallbackBidiHandler<grpc::ByteBuffer,
+                                                  grpc::ByteBuffer>(
+              [=, this](grpc::CallbackServerContext*) {
+                return new Call(serving, path == kHealthWatch);
+              }));
+    }
   }
-}
+
+  std::atomic<bool> serving = false;
+
+ private:
+  class Call final
+      : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+   public:
+    Call(const std::atomic<bool>& serving, bool watches)
+        : serving_(serving), watches_(watches) {
+      StartRead(&request_);
+    }
+
+   private:
+    void OnReadDone(bool ok) override {
+      if (!ok) return End(NoRequest());
+      const bool known = IsKnown();
+      if (!known && !watches_)
+        return End(absl::NotFoundError("no such service"));
+      // Field 1: SERVING, NOT_SERVING or SERVICE_UNKNOWN.
+      const char bytes[] = {'\x08', !known     ? '\x03'
+                                    : serving_ ? '\x01'
+                                               : '\x02'};
+      const grpc::Slice slice(bytes, sizeof(bytes));
+      answer_ = grpc::ByteBuffer(&slice, 1);
+      {
+        absl::MutexLock lock(&mutex_);
+        if (std::exchange(ended_, ended_ || !watches_)) return;
+        if (watches_) return StartWrite(&answer_);
+      }
+      StartWriteAndFinish(&answer_, grpc::WriteOptions(), grpc::Status::OK);
+    }
+    void OnCancel() override { End(absl::CancelledError("the client went")); }
+    void OnDone() override { delete this; }
+
+    void End(const absl::Status& status) {
+      {
+        absl::MutexLock lock(&mutex_);
+        if (std::exchange(ended_, true)) return;
+      }
+      Finish(ToGrpc(status));
+    }
+
+    // Whether the request names no service, or one in field 1.
+    bool IsKnown() const {
+      constexpr size_t kLongest = 256;
+      grpc::Slice slice;
+      if (request_.Length() == 0) return true;
+      if (request_.Length() > kLongest ||
+          !request_.DumpToSingleSlice(&slice).ok() || slice.size() < 2) {
+        return false;
+      }
+      const std::string_view name(
+          reinterpret_cast<const char*>(slice.begin()) + 2, slice.size() - 2);
+      return std::find(std::begin(kServices), std::end(kServices), name) !=
+             std::end(kServices);
+    }
+
+    const std::atomic<bool>& serving_;
+    const bool watches_;
+    grpc::ByteBuffer request_, answer_;
+    absl::Mutex mutex_;
+    bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  };
+};
 
 }  // namespace
 
@@ -386,17 +483,19 @@ struct RpcServer::Services {
     AddMethods(hosts, backend, methods);
   }
 
-  // Tells the listener if the call came over a port with a known token.
-  void NoteKnown(const grpc::ServerContextBase& context) {
+  // Tells the listener of a call over a port, and whether its token is known.
+  std::unique_ptr<listener::Listener::Wait> Begins(
+      const grpc::ServerContextBase& context) {
     // The peer as gRPC names it: "ipv4:10.0.0.1:50123".
     const std::string peer = context.peer();
-    if (!peer.starts_with("ip") ||
-        !CallerOf(*context.auth_context(), context.client_metadata(),
-                  backend.options.callers)
-             .ok()) {
-      return;
-    }
-    listener->Known(Origin(peer), peer.substr(peer.rfind(':') + 1));
+    if (!peer.starts_with("ip")) return nullptr;
+    const std::string host = Origin(peer);
+    const std::string port = peer.substr(peer.rfind(':') + 1);
+    const absl::StatusOr<access::Caller> caller =
+        CallerOf(*context.auth_context(), context.client_metadata(),
+                 backend.options.callers);
+    if (caller.ok()) listener->Known(host, port, caller->user);
+    return listener->Await(host, port);
   }
 
   std::optional<absl::Time> CertificateExpiry() const {
@@ -411,6 +510,7 @@ struct RpcServer::Services {
   Hosts hosts;
   Backend backend;
   MethodTable methods;
+  Health health;
   absl::Mutex stopping;  // so that one thread stops the listener
   // Members are created in this order.
   std::unique_ptr<listener::Listener> listener;
@@ -445,18 +545,19 @@ absl::Status RpcServer::Start(std::unique_ptr<listener::Listener> listener) {
     ASSIGN_OR_RETURN(listener, Listen(options_));
   }
   services_->listener = std::move(listener);
-  grpc::EnableDefaultHealthCheckService(true);
+  grpc::EnableDefaultHealthCheckService(false);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   Configure(options_, builder);
   ReportCalls(
       *options_.calls,
       [services = services_.get()](const grpc::ServerContextBase& context) {
-        services->NoteKnown(context);
+        return services->Begins(context);
       },
       builder);
   RETURN_IF_ERROR(OpenEntrances(builder));
   services_->methods.Register(builder);
+  builder.RegisterService(&services_->health);
   services_->server = builder.BuildAndStart();
   if (services_->server == nullptr) {
     return absl::InternalError(
@@ -466,7 +567,7 @@ absl::Status RpcServer::Start(std::unique_ptr<listener::Listener> listener) {
   bound_ = services_->listener->addresses();
   // Clients wait in the sockets' backlog until the listener starts, so the
   // first health check gets SERVING.
-  SetHealth(*services_->server, true);
+  services_->health.serving = true;
   services_->listener->Start([this](const listener::Accepted& accepted) {
     services_->entrances->Take(accepted);
   });
@@ -525,7 +626,7 @@ void RpcServer::Shutdown(absl::Duration grace) {
     services_->listener->Stop();
     services_->entrances->Close();
   }
-  SetHealth(*services_->server, false);
+  services_->health.serving = false;
   // gRPC's Shutdown returns only when every call has ended. Watchers and
   // followers would use up the whole grace, and a Submit checks between its
   // steps whether to continue. Reads are short, and transfers may use the
@@ -567,8 +668,8 @@ absl::Status AskHealth(const std::string& address, absl::Duration patience,
   grpc::ByteBuffer answer;
   absl::Status status;
   absl::Notification answered;
-  stub.UnaryCall(&context, "/grpc.health.v1.Health/Check", grpc::StubOptions(),
-                 &question, &answer, [&](const grpc::Status& ended) {
+  stub.UnaryCall(&context, kHealthCheck, grpc::StubOptions(), &question,
+                 &answer, [&](const grpc::Status& ended) {
                    status = absl::Status(
                        static_cast<absl::StatusCode>(ended.error_code()),
                        ended.error_message());

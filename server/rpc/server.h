@@ -91,8 +91,8 @@ struct Options {
   absl::Duration connection_idle = absl::Minutes(10);
   absl::Duration handshake = absl::Seconds(10);
   // After this time it closes a connection to a port on which no call came with
-  // a token that it knows; see listener::Listener. The first call of a slow
-  // link may be a large Submit, which counts once it is whole.
+  // a token that it knows; see listener::Listener. A call counts before its
+  // request has come.
   absl::Duration stranger_age = absl::Seconds(10);
   // The first descriptor number that no connection gets; see
   // listener::Listener.

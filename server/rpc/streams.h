@@ -24,6 +24,31 @@
 
 namespace mpsd::rpc {
 
+// Of a call whose client went, or sends none.
+inline absl::Status NoRequest() {
+  return absl::InvalidArgumentError("request: is missing");
+}
+
+// A call of one request and one answer; deletes itself when the call is done.
+class OneRequest final : public grpc::ServerReadReactor<grpc::ByteBuffer> {
+ public:
+  // `then` gets the call with its bytes, on a gRPC thread, and has it finished.
+  explicit OneRequest(std::function<void(OneRequest&)> then)
+      : then_(std::move(then)) {
+    StartRead(&bytes);
+  }
+
+  grpc::ByteBuffer bytes;
+
+ private:
+  void OnReadDone(bool ok) override {
+    ok ? then_(*this) : Finish(ToGrpc(NoRequest()));
+  }
+  void OnDone() override { delete this; }
+
+  const std::function<void(OneRequest&)> then_;
+};
+
 // What every stream has: a caller whom the gate admitted, a place in the host,
 // and an entry in the audit from its first message to its end. `gate` and
 // `host` must outlive the stream.
@@ -116,12 +141,12 @@ using Wake = std::function<void()>;
 // with at most one write outstanding, so that a slow client only delays its own
 // source. The stream ends when its client is gone.
 //
-//   starting → pulling ⇄ writing
+//   starting (until the request is there) → pulling ⇄ writing
 //              pulling ⇄ idle
 //              pulling, writing → ended
 template <typename Message>
 class SourceStream final
-    : public grpc::ServerWriteReactor<Message>,
+    : public grpc::ServerBidiReactor<grpc::ByteBuffer, Message>,
       public AdmittedStream,
       public std::enable_shared_from_this<SourceStream<Message>> {
  public:
@@ -129,25 +154,18 @@ class SourceStream final
       const access::Rights&, Wake)>;
 
   // Returns the reactor for gRPC, which lives until its call is done. If the
-  // gate admits the caller, the host's threads call `ask` and, if the gate lets
-  // the call begin, `make`. Neither is
-  // kept any longer, and so the request is not. The source is destroyed with
-  // the call.
-  static grpc::ServerWriteReactor<Message>* Start(
+  // gate admits the caller, the host's threads call what `ask` makes and, if
+  // the gate lets the call begin, `make`. Neither is kept any longer, and so
+  // the request is not. The source is destroyed with the call.
+  static grpc::ServerBidiReactor<grpc::ByteBuffer, Message>* Start(
       grpc::CallbackServerContext& context, const Gate& gate, StreamHost& host,
-      access::Method method, Ask ask, MakeSource make) {
+      access::Method method, MakeAsk ask, MakeSource make) {
     std::shared_ptr<SourceStream> stream(
         new SourceStream(context, gate, host, method));
     stream->self_ = stream;
+    stream->make_ask_ = std::move(ask);
     stream->make_ = std::move(make);
-    const absl::Status entered =
-        host.barrier().Run(stream->rpc_, [&] { return stream->Enter(ask); });
-    stream->ask_ = std::move(ask);
-    if (entered.ok()) {
-      stream->Resume();
-    } else {
-      stream->End(entered);
-    }
+    stream->StartRead(&stream->bytes_);
     return stream.get();
   }
 
@@ -175,6 +193,17 @@ class SourceStream final
 
   using AdmittedStream::AdmittedStream;
 
+  // Neither the host nor anybody else knows the stream before.
+  void OnReadDone(bool ok) override {
+    if (!ok) return End(NoRequest());
+    const absl::Status entered = host_.barrier().Run(rpc_, [this] {
+      ask_ = make_ask_(bytes_);
+      return Enter(ask_);
+    });
+    if (!entered.ok()) return End(entered);
+    Resume();
+  }
+
   absl::Status Make() {
     const absl::Status read = ask_.read(asked_);
     RETURN_IF_ERROR(BeginOnce());
@@ -183,6 +212,7 @@ class SourceStream final
       if (auto alive = weak.lock()) alive->OnWake();
     });
     ask_ = {};
+    make_ask_ = nullptr;
     make_ = nullptr;
     return absl::OkStatus();
   }
@@ -294,6 +324,8 @@ class SourceStream final
   }
 
   std::shared_ptr<SourceStream> self_;  // keeps the stream alive until OnDone
+  grpc::ByteBuffer bytes_;
+  MakeAsk make_ask_;
   Ask ask_;
   MakeSource make_;
   std::unique_ptr<Source<Message>> source_;

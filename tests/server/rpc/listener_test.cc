@@ -287,12 +287,15 @@ TEST_F(ListenerTest, KeepsDescriptorsForOthers) {
 
 class StrangersTest : public ListenerTest {
  protected:
-  // The client has proved who it is.
-  void MakeKnown(int client) {
+  static std::string PortOf(int client) {
     sockaddr_in name{};
     socklen_t length = sizeof(name);
     getsockname(client, reinterpret_cast<sockaddr*>(&name), &length);
-    listener_->Known("127.0.0.1", std::to_string(ntohs(name.sin_port)));
+    return std::to_string(ntohs(name.sin_port));
+  }
+  // The client has proved who it is.
+  void MakeKnown(int client, const std::string& user = "ada") {
+    listener_->Known("127.0.0.1", PortOf(client), user);
   }
   static bool IsOpen(int client) {
     char byte;
@@ -312,6 +315,47 @@ TEST_F(StrangersTest, WhoStaysUnknownIsClosed) {
   absl::SleepFor(absl::Seconds(1));
   EXPECT_TRUE(IsOpen(clients_[0]));
   EXPECT_TRUE(IsOpen(clients_[2])) << "a unix socket's";
+}
+
+TEST_F(StrangersTest, AUsersUnfinishedMessagesHaveABound) {
+  constexpr size_t kMib = 1 << 20;
+  Listen(1 << 30, std::nullopt, absl::Hours(1));
+  std::vector<std::unique_ptr<Listener::Wait>> waits;
+  for (const char* user : {"ada", "ada", "bob", ""}) {
+    ConnectTcp();
+    AwaitTaken(clients_.size());
+    if (*user != '\0') MakeKnown(clients_.back(), user);
+    waits.push_back(listener_->Await("127.0.0.1", PortOf(clients_.back())));
+  }
+  const auto send = [&](size_t client, size_t bytes) {
+    std::string piece(kMib / 16, 'x');
+    absl::MutexLock lock(&mutex_);
+    for (; bytes > 0; bytes -= piece.size()) {
+      ::send(clients_[client], piece.data(), piece.size(), MSG_NOSIGNAL);
+      while (recv(taken_[client], piece.data(), piece.size(), 0) > 0) {
+      }
+    }
+  };
+  const auto open = [&] {
+    absl::SleepFor(absl::Seconds(1));
+    std::vector<bool> open;
+    for (int client : clients_) open.push_back(IsOpen(client));
+    return open;
+  };
+  // Neither what calls got counts for those that wait meanwhile, nor the
+  // messages of others.
+  const auto idle = listener_->Await("127.0.0.1", PortOf(clients_[2]));
+  for (int i = 0; i < 4; ++i) {
+    send(2, 30 * kMib);
+    waits[2]->Came(30 * kMib);
+  }
+  send(0, 15 * kMib);
+  send(1, 20 * kMib);
+  send(2, 30 * kMib);
+  send(3, 2 * kMib);
+  EXPECT_EQ(open(), (std::vector{true, true, true, false})) << "the stranger";
+  send(0, 10 * kMib);
+  EXPECT_EQ(open(), (std::vector{false, true, true, false})) << "ada's larger";
 }
 
 TEST_F(StrangersTest, AnAddressHasItsShareAndItsOldestStrangerMakesRoom) {
