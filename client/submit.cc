@@ -845,13 +845,17 @@ std::string DataKind(const fs::path& file) {
 }
 
 absl::Status NotData(const fs::path& place, const std::string& what) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      place.string(), ": ", what, "; expected .csv, .tsv, .jsonl or .json",
-      absl::StrContains(absl::StrCat(place.string(), what), ".parquet")
-          ? ". Parquet is converted by python -c \"import pandas; "
-            "pandas.read_parquet('x.parquet').to_json('x.jsonl', "
-            "orient='records', lines=True)\""
-          : ""));
+  std::string text = absl::StrCat(place.string(), ": ", what,
+                                  "; expected .csv, .tsv, .jsonl or .json");
+  for (const std::string kind : {"parquet", "xlsx"}) {
+    if (!absl::StrContains(text, "." + kind)) continue;
+    absl::StrAppend(&text, ". Convert it: python -c \"import pandas; pandas.",
+                    kind == "xlsx" ? "read_excel" : "read_parquet", "('x.",
+                    kind,
+                    "').to_json('x.jsonl', orient='records', "
+                    "lines=True)\"");
+  }
+  return absl::InvalidArgumentError(text);
 }
 
 absl::StatusOr<std::vector<std::string>> FindDataFiles(
@@ -1069,7 +1073,7 @@ absl::StatusOr<std::string> ReadSpec(const std::string& path) {
                      "; `mpsctl init DATA` writes a job.json for your data"));
   }
   const std::string end = fs::path(path).extension().string();
-  if (fs::is_directory(status) || end == ".parquet" ||
+  if (fs::is_directory(status) || end == ".parquet" || end == ".xlsx" ||
       (end != ".json" && !DataKind(path).empty())) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": expected a job.json, not the data; `mpsctl init ",
