@@ -1690,8 +1690,7 @@ class Queueing {
   void Print(const v1::SubmitResponse& response, const SweepJob& job) const {
     if (console_.json) return console_.PrintJson(response.job());
     console_.out << "Job " << response.job().id()
-                 << (response.existed() ? " was queued before, "
-                                        : " is queued, ")
+                 << (response.existed() ? " was submitted before: " : " ")
                  << StateName(response.job().state()) << ": " << job.values
                  << '\n'
                  << std::flush;

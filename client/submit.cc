@@ -1107,7 +1107,7 @@ absl::StatusOr<std::string> ReadJob(const JobFile& job, std::string* origin) {
   const auto set = WithOptions(job.set, job.name, job.model);
   if (set.empty() && job.unset.empty()) return text;
   RETURN_IF_ERROR(spec::ParseJson(text, *origin).status());
-  *origin += ", as changed by the command line,";
+  *origin += " as changed by the command line";
   return EditSpec(text, set, job.unset);
 }
 

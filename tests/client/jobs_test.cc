@@ -163,7 +163,7 @@ TEST_F(QueueTest, ShowsTheOrderAndWhy) {
       "runs   000000AA  ann    0         -      moods  has the device\n"
       "1      000000BB  bob    5         2m05s  moods  priority 5\n"
       "2      000000CC  -      0         2m05s  moods  "
-      "priority 0; held: the model is away; not before 2026-01-02 03:04:35\n"
+      "held: the model is away; not before 2026-01-02 03:04:35; priority 0\n"
       "and 1,200 more\n"
       "\n"
       "These owners' recent use of the device; it halves every 1d00h:\n"
