@@ -87,6 +87,8 @@ Command::OtherNames OtherNames() {
       {"pull", "model pull"},
       {"push", "model push"},
       {"resume", "retry"},
+      {"pause", "hold"},
+      {"tail", "logs -f"},
       {"version", "--version"},
       {"whoami", "info"},
   };
@@ -151,14 +153,15 @@ int RunVerb(std::vector<std::string> args, std::ostream& out, std::ostream& err,
       "Queue fine-tuning jobs on mpsd and follow them.\n"
       "`mpsctl help VERB` shows the options of a verb, with examples.",
       "mpsctl");
+  const std::map<std::string, Verb> rows = AllVerbs();
   if (!args.empty() && args[0] == "help") {
     args.erase(args.begin());
-    args.emplace_back("--help");
+    // A word that is no verb is answered as without "help".
+    if (args.empty() || rows.contains(args[0])) args.emplace_back("--help");
   }
   GlobalOptions options;
   Action action;
   AddGlobalOptions(app, &options);
-  const std::map<std::string, Verb> rows = AllVerbs();
   AddVerbs(rows, app, &action);
   // Not before: a verb would have the same end.
   app.footer(absl::StrCat(JobIdHelp(), "\n\n", DaemonChoiceHelp(), "\n\n",

@@ -2,6 +2,7 @@
 #include "client/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <climits>
 #include <cstdint>
 #include <string_view>
@@ -259,6 +260,23 @@ std::string Meant(const std::string& word,
                        : absl::StrCat("; did you mean `mpsctl ", verb, "`?");
 }
 
+std::string NoOption(const std::string& word, const CLI::App& verb,
+                     const CLI::App& program) {
+  std::vector<std::string_view> names;
+  for (const CLI::App* app : {&verb, &program}) {
+    for (const CLI::Option* option : app->get_options()) {
+      const std::vector<std::string>& longs = option->get_lnames();
+      names.insert(names.end(), longs.begin(), longs.end());
+    }
+  }
+  std::string_view name = std::string_view(word).substr(0, word.find('='));
+  name.remove_prefix(std::min(name.find_first_not_of('-'), name.size()));
+  const auto near = spec::NearestName(name, names);
+  const std::string what = absl::StrCat("no option ", Printable(word));
+  return near ? absl::StrCat(what, "; did you mean --", std::string(*near), "?")
+              : what;
+}
+
 // CLI11's error, reworded where it would not help. `verb`: the last one that
 // the command line names; `path`: its words.
 std::string Complaint(const CLI::App& program, const CLI::App& verb,
@@ -269,14 +287,16 @@ std::string Complaint(const CLI::App& program, const CLI::App& verb,
        verb.get_subcommands([](const CLI::App*) { return true; })) {
     names.push_back(one->get_name());
   }
-  if (names.empty() || (error.get_name() != "ExtrasError" &&
-                        error.get_name() != "RequiredError")) {
+  if (error.get_name() != "ExtrasError" &&
+      error.get_name() != "RequiredError") {
     return error.what();
   }
   const std::vector<std::string> words = program.remaining();
-  if (!words.empty() && absl::StartsWith(words[0], "-")) {
-    return absl::StrCat("no option ", Printable(words[0]));
+  for (const std::string& word : words) {
+    if (absl::StartsWith(word, "-")) return NoOption(word, verb, program);
+    if (!names.empty()) break;  // it is no verb, which counts more
   }
+  if (names.empty()) return error.what();
   const std::string what =
       words.empty() ? "no verb given"
                     : absl::StrCat("no verb ", path, Printable(words[0]));

@@ -481,11 +481,7 @@ std::optional<Refusal> WhyUnreachable(const Address& address, absl::Time now) {
   }
   if (auto refusal = WhyNoTls(*place, probe)) return refusal;
   const Verdict verdict = Judge(probe.chain, own.roots_pem, place->host, now);
-  if (auto refusal = WhyNoTrust(*place, probe.chain, verdict, own.roots_pem,
-                                own.context)) {
-    return refusal;
-  }
-  return std::nullopt;
+  return WhyNoTrust(*place, probe.chain, verdict, own.roots_pem, own.context);
 }
 
 std::string HowToBeLetIn(const Address& address, grpc::StatusCode code) {
@@ -546,8 +542,9 @@ std::string HowToReach(const Address& address) {
                                          "removed: restart it. Else start it")
                           : "Start it",
                       " with `mpsd --state-dir ", dir,
-                      "`, or name another with --server ADDRESS, MPSD_SERVER "
-                      "or --state-dir DIR.");
+                      "`, log in to another machine's with `mpsctl login "
+                      "HOST:PORT`, or name one with --server ADDRESS, "
+                      "MPSD_SERVER or --state-dir DIR.");
 }
 
 }  // namespace
@@ -601,7 +598,9 @@ std::string NextStep(const grpc::Status& status) {
       return "It is busy, or waits for a slow disk. The request may have been "
              "carried out: check before you repeat it (`mpsctl list`).";
     case grpc::StatusCode::NOT_FOUND:
-      return "List the jobs with `mpsctl list`.";
+      return absl::StrContains(status.error_message(), "no job")
+                 ? "List the jobs with `mpsctl list`."
+                 : "";
     case grpc::StatusCode::UNIMPLEMENTED:
       return "mpsctl and mpsd differ in version: compare `mpsctl --version` "
              "with `mpsd --version`.";

@@ -158,14 +158,15 @@ ExitCode ForVerdict(v1::Verdict verdict);
 // The code for a job that ended in `state`; kOk for a state that is not final.
 ExitCode ForJobState(v1::JobState state);
 
-// Calls run(name) for each name, even after one fails; returns the first code
-// that is not kOk.
+// Calls run(name) for each name, even after one fails, until Ctrl-C; returns
+// the first code that is not kOk.
 template <typename Run>
 ExitCode ForEach(const std::vector<std::string>& names, const Run& run) {
   ExitCode code = ExitCode::kOk;
   for (const std::string& name : names) {
     const ExitCode one = run(name);
     if (code == ExitCode::kOk) code = one;
+    if (one == ExitCode::kDetached) break;
   }
   return code;
 }

@@ -34,48 +34,6 @@ namespace fs = std::filesystem;
 using File = v1::DownloadResponse::File;
 using Files = std::map<std::string, std::string>;
 
-// Extracts one file of a Download stream.
-class Picker {
- public:
-  Picker(const Console& console, std::string name,
-         std::unique_ptr<base::AtomicFile> to)
-      : name_(std::move(name)), to_(std::move(to)), line_(console) {}
-
-  absl::Status Accept(const v1::DownloadResponse& part) {
-    if (part.has_file()) {
-      taking_ = part.file().path() == name_;
-      if (taking_) file_ = part.file();
-      return absl::OkStatus();
-    }
-    if (!taking_) return absl::OkStatus();
-    hash_.Update(part.data());
-    received_ += static_cast<int64_t>(part.data().size());
-    line_.Draw(received_, file_->size_bytes(), "receiving");
-    return to_->Append(part.data());
-  }
-
-  bool found() const { return file_.has_value(); }
-
-  absl::Status Finish() {
-    line_.Clear();
-    if (received_ != file_->size_bytes() ||
-        hash_.FinishHex() != file_->sha256()) {
-      return absl::DataLossError(absl::StrCat(
-          name_, " arrived with a different hash or size than announced"));
-    }
-    return to_->Commit();
-  }
-
- private:
-  const std::string name_;
-  const std::unique_ptr<base::AtomicFile> to_;
-  ProgressLine line_;
-  bool taking_ = false;
-  std::optional<File> file_;
-  base::Sha256 hash_;
-  int64_t received_ = 0;
-};
-
 absl::Status CheckFolder(const std::string& option, const fs::path& folder) {
   const std::string what = absl::StrCat(option, ": ", folder.string());
   std::error_code error;
@@ -99,41 +57,6 @@ absl::Status CheckOutputFile(const std::string& option, const fs::path& path) {
   }
   const fs::path folder = path.parent_path();
   return CheckFolder(option, folder.empty() ? "." : folder);
-}
-
-ExitCode FetchOutputFile(const Console& console, const std::string& id,
-                         const std::string& name, const fs::path& path,
-                         const std::string& missing) {
-  auto file = base::AtomicFile::Create(path);
-  if (!file.ok()) {
-    return console.BadInput(file.status(), "Nothing was written.");
-  }
-  Picker picker(console, name, *std::move(file));
-  v1::DownloadRequest request;
-  request.set_job_id(id);
-  request.set_output(true);
-  absl::Status written;
-  bool interrupted = false;
-  const grpc::Status status =
-      console.daemon.Read(&ArtifactStub::Download, request, &interrupted,
-                          [&](const v1::DownloadResponse& part) {
-                            written = picker.Accept(part);
-                            return written.ok();
-                          });
-  if (interrupted) {
-    return console.Fail(ExitCode::kDetached, "interrupted",
-                        "Nothing was written.");
-  }
-  if (written.ok() && !status.ok()) return console.Fail(status);
-  if (written.ok() && !picker.found()) {
-    return console.Fail(
-        ExitCode::kNotFound,
-        absl::StrCat("the output of job ", id, " has no ", name), missing);
-  }
-  if (written.ok()) written = picker.Finish();
-  return written.ok()
-             ? ExitCode::kOk
-             : console.Fail(ExitCode::kOther, written, "Nothing was written.");
 }
 
 namespace {
@@ -361,8 +284,7 @@ absl::Status PlaceFile(const base::StagedFolder& folder, const Destination& to,
                        const std::string& id) {
   std::error_code error;
   if (!fs::exists(folder.staging() / to.only, error)) {
-    return absl::NotFoundError(absl::StrCat("job ", id, " has no ", to.only,
-                                            " among its predictions"));
+    return absl::NotFoundError(absl::StrCat("job ", id, " has no ", to.only));
   }
   fs::rename(folder.staging() / to.only, to.path, error);
   return error ? base::ErrnoStatus(error.value(), to.path.string())
@@ -436,6 +358,18 @@ ExitCode Receive(const Console& console, const v1::DownloadRequest& request,
   PrintReceived(console, request.job_id(), to, receiver.files());
   return ExitCode::kOk;
 }
+
+}  // namespace
+
+ExitCode FetchOutputFile(const Console& console, const std::string& id,
+                         const std::string& name, const fs::path& path) {
+  v1::DownloadRequest request;
+  request.set_job_id(id);
+  request.set_output(true);
+  return Receive(console, request, {fs::absolute(path), name});
+}
+
+namespace {
 
 // --predictions with a .jsonl or .tsv as the output downloads only that file.
 std::string WantedFile(const DownloadOptions& options, const fs::path& output) {

@@ -20,14 +20,12 @@ namespace mpsd::client {
 absl::Status CheckOutputFile(const std::string& option,
                              const std::filesystem::path& path);
 
-// Fetches the file `name` of the output of job `id` to `path`, which appears
-// complete, with the announced size and hash, or not at all; an existing file
-// is replaced. Prints the error, if any: kNotFound if the output lacks the file
-// (`missing` says what to do).
+// Fetches the file `name` of the output of job `id` to `path`, where nothing
+// may exist: it appears complete, with the announced size and hash, or not at
+// all. Prints the size, or the error: kNotFound if the output lacks the file.
 ExitCode FetchOutputFile(const Console& console, const std::string& id,
                          const std::string& name,
-                         const std::filesystem::path& path,
-                         const std::string& missing);
+                         const std::filesystem::path& path);
 
 // The small text files of a job's run, by name: run.json, and for a job that
 // has them confusion_matrix.json and the first lines of predictions.jsonl. A

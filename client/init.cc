@@ -159,7 +159,7 @@ struct Sample {
 };
 
 struct InitOptions {
-  std::string data = ".", model, task, output = "job.json";
+  std::string data = ".", columns, model, task, output = "job.json";
   bool force = false;
 };
 
@@ -191,7 +191,8 @@ bool IsOneOf(const std::string& name, const char* names) {
 }
 constexpr char kLabelNames[] =
     "|label|labels|class|category|intent|topic|sentiment|target|score|";
-constexpr char kEvaluations[] = "|eval|validation|valid|val|dev|test|";
+constexpr char kEvaluations[] = "|eval|validation|valid|val|dev|";
+constexpr char kTests[] = "|test|testing|";
 constexpr char kImageKinds[] = "|.png|.jpg|.jpeg|.webp|";
 
 std::string NamesOf(const Columns& columns) {
@@ -209,6 +210,40 @@ std::string LabelsText(const Counts& labels) {
   }
   return absl::StrCat(labels.size(), " labels: ", absl::StrJoin(texts, ", "),
                       labels.size() > kShown ? " …" : "");
+}
+
+// The parts of a data set, by the words of their files' or folders' names.
+struct Parts {
+  std::vector<fs::path> train, evaluations, tests;
+
+  void Add(const fs::path& path) {
+    const std::string name = path.filename().string();
+    auto* part = &train;
+    for (const auto& word : absl::StrSplit(name, absl::ByAnyChar("-_. "))) {
+      if (IsOneOf(std::string(word), kEvaluations)) part = &evaluations;
+      if (IsOneOf(std::string(word), kTests)) part = &tests;
+    }
+    part->push_back(path);
+  }
+  // A test set may have no labels: it counts only if there is no other.
+  std::vector<fs::path>& eval() {
+    return evaluations.empty() ? tests : evaluations;
+  }
+};
+
+// The number of images in each folder of `folder`.
+Counts ImagesByLabel(const fs::path& folder) {
+  Counts labels;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(folder, error), end;
+       !error && it != end; it.increment(error)) {
+    if (it.depth() == 1) it.disable_recursion_pending();
+    if (it.depth() == 1 &&
+        IsOneOf(it->path().extension().string(), kImageKinds)) {
+      ++labels[it->path().parent_path().filename().string()];
+    }
+  }
+  return labels;
 }
 
 // From data to the fields of a job.
@@ -229,31 +264,23 @@ class FirstJob {
   absl::Status Run() {
     const fs::path data = options_.data;
     std::error_code error;
-    std::vector<fs::path> train, eval;
+    Parts parts;
     if (fs::is_directory(data, error)) {
       const auto names =
           FindDataFiles(data, fs::path(options_.output).filename().string());
       if (!names.ok()) return FindImages(names.status());
-      for (const std::string& name : *names) {
-        const std::vector<std::string> words =
-            absl::StrSplit(name, absl::ByAnyChar("-_. "));
-        const bool evaluates = std::any_of(
-            words.begin(), words.end(),
-            [](const auto& word) { return IsOneOf(word, kEvaluations); });
-        (evaluates ? eval : train).push_back(data / name);
-      }
-      if (train.empty()) train.swap(eval);
+      for (const std::string& name : *names) parts.Add(data / name);
+      if (parts.train.empty()) parts.train.swap(parts.eval());
     } else if (fs::exists(data, error) && DataKind(data).empty()) {
-      return NotData(data, "is of a kind that is not read");
+      return NotData(data, "of a kind that is not read");
     } else {
-      train.push_back(data);
+      parts.train.push_back(data);
     }
-    for (const fs::path& file : train) {
+    for (const fs::path& file : parts.train) {
       RETURN_IF_ERROR(sample_.Read(file));
     }
-    AddData(
-        train, eval,
-        absl::StrCat(sample_.cut ? "more than " : "", sample_.rows, " rows"));
+    AddData(parts, absl::StrCat(sample_.cut ? "more than " : "", sample_.rows,
+                                " rows"));
     return ChooseColumns();
   }
 
@@ -263,8 +290,8 @@ class FirstJob {
   }
 
   // Paths are relative to job.json if that is in the current folder.
-  void AddData(const std::vector<fs::path>& train,
-               const std::vector<fs::path>& eval, const std::string& rows) {
+  void AddData(Parts parts, const std::string& rows) {
+    const std::vector<fs::path>& eval = parts.eval();
     const bool here = !fs::path(options_.output).has_parent_path();
     const auto paths = [&](const std::vector<fs::path>& files) {
       Json list = Json::array();
@@ -274,7 +301,7 @@ class FirstJob {
       }
       return list;
     };
-    Add("dataset.train", paths(train), rows);
+    Add("dataset.train", paths(parts.train), rows);
     if (eval.empty()) {
       Add("dataset.validation_split", 0.1, "a tenth for evaluations");
     } else {
@@ -283,20 +310,28 @@ class FirstJob {
   }
 
   absl::Status FindImages(const absl::Status& none) {
-    Counts classes;
+    Parts parts;
     std::error_code error;
-    for (fs::recursive_directory_iterator it(options_.data, error), end;
+    for (fs::directory_iterator it(options_.data, error), end;
          !error && it != end; it.increment(error)) {
-      if (it.depth() == 1) it.disable_recursion_pending();
-      if (it.depth() == 1 &&
-          IsOneOf(it->path().extension().string(), kImageKinds)) {
-        ++classes[it->path().parent_path().filename().string()];
-      }
+      if (!ImagesByLabel(it->path()).empty()) parts.Add(it->path());
     }
-    if (classes.size() < 2) return none;
+    const bool split = !parts.train.empty();
+    if (!split) parts.train.push_back(options_.data);
+    const Counts labels = ImagesByLabel(parts.train[0]);
+    if (labels.size() < 2 || parts.train.size() > 1) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          none.message(), ", or a folder of images for each label"));
+    }
+    if (!split && !parts.eval().empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          options_.data, ": ", parts.eval()[0].filename().string(),
+          " is a part of the data among folders of labels; move these into ",
+          (fs::path(options_.data) / "train").string()));
+    }
     task = kImages;
     Add("task", task, "a folder of images for each label");
-    AddData({options_.data}, {}, LabelsText(classes));
+    AddData(parts, LabelsText(labels));
     AddNewHead();
     return absl::OkStatus();
   }
@@ -360,7 +395,37 @@ class FirstJob {
     return false;
   }
 
+  // The columns that --columns names.
+  absl::Status TakeColumns(const Columns& all) {
+    Columns named;
+    const std::vector<std::string> names =
+        absl::StrSplit(options_.columns, ',');
+    for (const std::string& name : names) {
+      for (const Column* column : all) {
+        if (column->name == name) named.push_back(column);
+      }
+    }
+    const Column* label = named.empty() ? nullptr : named.back();
+    const bool labelled = named.size() > 1 && label->IsFew();
+    if (task.empty()) task = labelled ? kTexts : kLanguage;
+    const size_t least = task == kTexts ? 2 : 1;
+    if (named.size() != names.size() || named.size() < least ||
+        named.size() > least + 1) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--columns: expected PROMPT,ANSWER or TEXT for a language model, "
+          "TEXT,LABEL or TEXT,TEXT,LABEL for a classifier, of ",
+          NamesOf(all)));
+    }
+    if (task == kTexts) named.pop_back();
+    const bool pair = task == kLanguage && named.size() == 2;
+    AddShape(named, pair ? kPair : "text_columns", label);
+    return absl::OkStatus();
+  }
+
   absl::Status ChooseColumns() {
+    Columns texts, all;
+    for (const Column& column : sample_.columns) all.push_back(&column);
+    if (!options_.columns.empty()) return TakeColumns(all);
     if (IsGlue()) return absl::OkStatus();
     const Column* label = Label();
     Shape language = {}, classes = {};
@@ -372,8 +437,6 @@ class FirstJob {
         std::find(parts.begin(), parts.end(), label) != parts.end()) {
       label = nullptr;
     }
-    Columns texts, all;
-    for (const Column& column : sample_.columns) all.push_back(&column);
     if (label != nullptr) {
       texts = Find(kTexts, label, &classes);
       if (texts.empty() && all.size() == 2 && parts.size() != 1) {
@@ -390,21 +453,30 @@ class FirstJob {
     }
     if (task.empty()) task = texts.empty() ? kLanguage : kTexts;
     if ((task == kTexts ? texts : parts).empty()) {
+      const bool one = all.size() == 1 && absl::StrContains(all[0]->name, ";");
       return absl::InvalidArgumentError(absl::StrCat(
-          options_.data, ": the columns ", NamesOf(all), " are not known for ",
-          task,
-          "; expected messages, prompt and completion, or text for a language "
-          "model; text, or sentence1 and sentence2, and label for a "
-          "classifier"));
+          options_.data,
+          one ? ": separated by semicolons; save it with commas: "
+              : ": the columns are not known: ",
+          NamesOf(all),
+          one ? ""
+              : "; name them: --columns PROMPT,ANSWER or TEXT for a "
+                "language model, TEXT,LABEL for a classifier"));
     }
-    if (task == kLanguage) {
-      AddColumns("for a language model", parts, language.fields, 1024);
-    } else {
-      AddColumns("texts with labels", texts, classes.fields, 512);
-      Add("dataset.label_column", label->name, LabelsText(label->values));
-      AddNewHead();
-    }
+    const bool reads = task == kLanguage;
+    AddShape(reads ? parts : texts, reads ? language.fields : classes.fields,
+             label);
     return absl::OkStatus();
+  }
+
+  void AddShape(const Columns& columns, const char* names,
+                const Column* label) {
+    if (task == kLanguage) {
+      return AddColumns("for a language model", columns, names, 1024);
+    }
+    AddColumns("texts with labels", columns, names, 512);
+    Add("dataset.label_column", label->name, LabelsText(label->values));
+    AddNewHead();
   }
 
   void AddColumns(const char* why, const Columns& columns, const char* names,
@@ -555,11 +627,13 @@ void DeclareInit(Command& verb, InitOptions& options) {
   verb.add_option("--model MODEL", options.model,
                   "As in job.json; default: the largest model of mpsd that\n"
                   "fits task and machine");
+  verb.add_option("--columns NAMES", options.columns,
+                  "PROMPT,ANSWER or TEXT; of a classifier TEXT,LABEL");
   verb.add_option("--task TASK", options.task, "Default: by the columns")
       ->check(IsMember({kLanguage, kTexts}));
   verb.add_option("-o,--output FILE", options.output, "The job.json to write")
       ->capture_default_str();
-  verb.add_flag("--force", options.force, "Replace an existing file");
+  verb.add_flag("-f,--force", options.force, "Replace an existing file");
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
@@ -32,13 +33,20 @@ bool IsWholeId(const std::string& text) {
          std::all_of(text.begin(), text.end(), absl::ascii_isalnum);
 }
 
-std::string Listing(const v1::FindJobsResponse& matches) {
+// "5m03s ago" and the owner tell jobs of one name apart.
+std::string Listing(const v1::FindJobsResponse& matches,
+                    const Console& console) {
   constexpr int kMostShown = 10;
   std::string text = "Give the id of one of these:";
   for (int i = 0; i < matches.jobs_size() && i < kMostShown; ++i) {
     const v1::Job& job = matches.jobs(i);
-    absl::StrAppend(&text, "\n  ", job.id(), "  ", StateName(job.state()), "  ",
-                    Printable(job.name()));
+    absl::StrAppend(&text, "\n  ", ShortJobId(job.id()), "  ",
+                    StateName(job.state()), "  ", Printable(job.name()));
+    if (!job.has_create_time()) continue;
+    absl::StrAppend(
+        &text, "  ",
+        Seconds(console.terminal.clock->Now() - ToTime(job.create_time())),
+        " ago, ", Printable(OrDash(job.owner())), "'s");
   }
   if (matches.more() || matches.jobs_size() > kMostShown) {
     absl::StrAppend(&text, "\n  …");
@@ -46,14 +54,34 @@ std::string Listing(const v1::FindJobsResponse& matches) {
   return text;
 }
 
-// Finds what "@last" or "@running" means.
-grpc::Status FindPlace(const Console& console, v1::ListJobsRequest request,
-                       v1::FindJobsResponse* matches) {
-  v1::ListJobsResponse response;
-  const grpc::Status status =
-      console.daemon.Call(&JobStub::List, request, &response);
-  matches->mutable_jobs()->Swap(response.mutable_jobs());
-  return status;
+// Looks again for what FindJobs did not find, the beginning of a short id, or
+// found in several jobs: with owners and times, and the caller's alone if
+// `text` is the name of one of these.
+void LookCloser(const Console& console, const std::string& text,
+                v1::FindJobsResponse* matches) {
+  v1::ListJobsRequest request;
+  request.set_text(text);
+  request.set_page_size(kPageSize);
+  v1::ListJobsResponse listed;
+  v1::WhoAmIResponse who;
+  if (!console.daemon.Call(&JobStub::List, request, &listed).ok() ||
+      !console.daemon.Call(&AccessStub::WhoAmI, {}, &who).ok()) {
+    return;
+  }
+  v1::FindJobsResponse all, own;
+  for (const v1::Job& job : listed.jobs()) {
+    const auto is = [&](const v1::Job& one) { return one.id() == job.id(); };
+    const bool meant =
+        matches->jobs().empty()
+            ? absl::StartsWithIgnoreCase(ShortJobId(job.id()), text)
+            : std::any_of(matches->jobs().begin(), matches->jobs().end(), is);
+    if (!meant) continue;
+    *all.add_jobs() = job;
+    if (job.name() == text && job.owner() == who.user()) *own.add_jobs() = job;
+  }
+  all.set_more(matches->more());
+  if (all.jobs_size() < matches->jobs_size()) return;
+  *matches = own.jobs_size() == 1 && !all.more() ? own : all;
 }
 
 // Finds the jobs that `text` may mean. False, with *code, if a call failed.
@@ -61,16 +89,17 @@ bool FindJobs(const Console& console, const std::string& text, PastJobs past,
               v1::FindJobsResponse* matches, ExitCode* code) {
   grpc::Status status;
   v1::ListJobsRequest list;
+  v1::ListJobsResponse listed;
+  list.set_page_size(text == kLast ? 1 : 2);
   if (text == kLast) {
     const auto user = CallerName(console, code);
     if (!user) return false;
     list.set_owner(*user);
-    list.set_page_size(1);
-    status = FindPlace(console, list, matches);
-  } else if (text == kRunning) {
-    list.add_states(v1::JOB_STATE_RUNNING);
-    list.set_page_size(2);
-    status = FindPlace(console, list, matches);
+  }
+  if (text == kRunning) list.add_states(v1::JOB_STATE_RUNNING);
+  if (text == kLast || text == kRunning) {
+    status = console.daemon.Call(&JobStub::List, list, &listed);
+    matches->mutable_jobs()->Swap(listed.mutable_jobs());
   } else if (text.size() <= limits::kFilterTextBytes &&
              Printable(text) == text) {
     v1::FindJobsRequest request;
@@ -86,8 +115,8 @@ bool FindJobs(const Console& console, const std::string& text, PastJobs past,
 
 std::string JobIdHelp() {
   return R"(Which job, wherever a verb takes an ID:
-  its name, the first or last characters of its id (at least 4), @last (your
-  newest job) or @running. Tables show the last 8 characters of ids.)";
+  its name, characters of its id (at least 4: its first or last ones, or the
+  first of the 8 that tables show), @last (your newest job) or @running.)";
 }
 
 std::optional<std::string> CallerName(const Console& console, ExitCode* code) {
@@ -110,13 +139,18 @@ std::optional<std::string> ResolveJobId(const Console& console,
   if (IsWholeId(text)) return absl::AsciiStrToUpper(text);
   v1::FindJobsResponse matches;
   if (!FindJobs(console, text, past, &matches, code)) return std::nullopt;
+  if (text[0] != '@' &&
+      (matches.jobs_size() > 1 ||
+       (matches.jobs().empty() && text.size() >= limits::kIdPart))) {
+    LookCloser(console, text, &matches);
+  }
   const std::string quoted = absl::StrCat("'", Printable(text), "'");
   if (matches.jobs_size() == 1) return matches.jobs(0).id();
   if (!matches.jobs().empty()) {
     *code = console.BadInput(absl::StrCat(quoted, " is ambiguous: ",
                                           matches.more() ? "more than " : "",
                                           matches.jobs_size(), " jobs match"),
-                             Listing(matches));
+                             Listing(matches, console));
   } else if (text.size() < limits::kIdPart) {
     *code = console.BadInput(
         absl::StrCat(quoted, " is too short: give at least ", limits::kIdPart,
@@ -124,7 +158,11 @@ std::optional<std::string> ResolveJobId(const Console& console,
         see);
   } else {
     *code = console.Fail(ExitCode::kNotFound,
-                         absl::StrCat("no job with id or name ", quoted), see);
+                         text == kRunning ? "no job is running"
+                         : text == kLast
+                             ? "you have no job"
+                             : absl::StrCat("no job with id or name ", quoted),
+                         see);
   }
   return std::nullopt;
 }
@@ -565,17 +603,6 @@ ExitCode DeleteOne(const std::string& id, const Console& console) {
   return ExitCode::kOk;
 }
 
-ExitCode DeleteNamed(const std::vector<std::string>& ids,
-                     const Console& console) {
-  ExitCode code = ExitCode::kOk;
-  for (const std::string& id : ids) {
-    const ExitCode one = DeleteOne(id, console);
-    if (code == ExitCode::kOk) code = one;
-    if (one == ExitCode::kDetached) break;
-  }
-  return code;
-}
-
 std::string CountOfJobs(int64_t count) {
   return count == 1 ? "1 job" : absl::StrCat(Count(count), " jobs");
 }
@@ -618,6 +645,14 @@ void PrintJson(const v1::DeleteJobsResponse& response, bool dry_run,
   console.PrintJson(object);
 }
 
+// A job that has just ended has not been measured yet.
+std::string FreedText(const v1::DeleteJobsResponse& would) {
+  return would.freed_bytes() == 0
+             ? ""
+             : absl::StrCat(", freeing about ",
+                            base::BytesText(would.freed_bytes()));
+}
+
 ExitCode PrintDryRun(const v1::DeleteJobsResponse& response,
                      const Console& console) {
   if (console.json) {
@@ -634,18 +669,18 @@ ExitCode PrintDryRun(const v1::DeleteJobsResponse& response,
                 << " more\n";
   }
   PrintKept(response, console);
-  console.out << CountOfJobs(response.matched()) << " would be deleted, about "
-              << base::BytesText(response.freed_bytes()) << " freed.\n";
+  console.out << CountOfJobs(response.matched()) << " would be deleted"
+              << FreedText(response) << ".\n";
   return ExitCode::kOk;
 }
 
 // Whether the user confirms.
 ExitCode Ask(const v1::DeleteJobsResponse& would, const Console& console) {
-  const absl::StatusOr<std::string> answer = console.terminal.ask(
-      absl::StrCat("Delete ", CountOfJobs(would.matched()),
-                   " with logs, checkpoints and results, about ",
-                   base::BytesText(would.freed_bytes()), "? (yes/no) "),
-      Echo::kOn);
+  const absl::StatusOr<std::string> answer =
+      console.terminal.ask(absl::StrCat("Delete ", CountOfJobs(would.matched()),
+                                        " with logs, checkpoints and results",
+                                        FreedText(would), "? (yes/no) "),
+                           Echo::kOn);
   if (!answer.ok()) {
     return console.BadInput(
         absl::StrCat("cannot ask without a terminal whether to delete ",
@@ -746,7 +781,8 @@ ExitCode Delete(const DeleteOptions& options, const Console& console) {
   ExitCode code = ExitCode::kOk;
   const auto ids = ResolveJobIds(console, options.texts, &code);
   if (!ids) return code;
-  return options.dry_run ? TryNamed(*ids, console) : DeleteNamed(*ids, console);
+  if (options.dry_run) return TryNamed(*ids, console);
+  return ForEach(*ids, [&](const auto& id) { return DeleteOne(id, console); });
 }
 
 void DeclareDelete(Command& verb, DeleteOptions& options) {

@@ -222,8 +222,11 @@ absl::Status Refuse(const std::string& what, const std::string& text) {
     recipe = absl::StrCat(name, ".json");
     break;
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      what, "; write the job by hand, from deploy/recipes/", recipe));
+  return absl::InvalidArgumentError(
+      absl::StrCat(what,
+                   "; `mpsctl init DATA` writes a job.json for your data, and "
+                   "deploy/recipes/",
+                   recipe, " is one to copy"));
 }
 
 // The words of a shell command. Nothing is expanded.

@@ -33,6 +33,7 @@
 #include "core/base/text.h"
 #include "core/base/units.h"
 #include "core/report/metrics.h"
+#include "core/spec/fields.h"
 #include "core/spec/train_spec.h"
 
 namespace mpsd::client {
@@ -47,6 +48,7 @@ constexpr char kAge[] = "age";
 constexpr std::pair<std::string_view, std::string_view> kShort[] = {
     {"step", "progress.step"},
     {"loss", "progress.loss"},
+    {"eval", "eval_loss_after"},
     {"eval_loss", "eval_loss_after"}};
 
 // Omitted from a list.
@@ -187,10 +189,13 @@ absl::StatusOr<ListColumn> ListColumn::Parse(const std::string& name) {
   if (IsOfMap(name) || std::count(names.begin(), names.end(), name) > 0) {
     return ListColumn(name);
   }
+  const auto near = spec::NearestName(
+      name, std::vector<std::string_view>(names.begin(), names.end()));
   return absl::InvalidArgumentError(absl::StrCat(
-      "--columns ", base::Quotable(name),
-      ": is not a column; the columns are labels.NAME, metrics.NAME and ",
-      absl::StrJoin(names, ", ")));
+      "--columns ", base::Quotable(name), ": is not a column; ",
+      near ? absl::StrCat("did you mean ", std::string(*near), "?")
+           : absl::StrCat("the columns are labels.NAME, metrics.NAME and ",
+                          absl::StrJoin(names, ", "))));
 }
 
 std::vector<std::string> ListColumn::Names() {
@@ -208,6 +213,8 @@ std::string ListColumn::heading() const {
 
 Json ListColumn::Value(const ListRow& row) const {
   if (name_ == kAge) return static_cast<int64_t>(Age(row));
+  // A deleted job's record has no last loss.
+  if (row.job.past() && name_ == "loss") return nullptr;
   return ValueAt(row.json, FieldOf(name_));
 }
 
@@ -1002,7 +1009,7 @@ constexpr std::pair<const char*, const char*> kLines[] = {
     {"model", "{model}"},
     {"data",
      "{dataset.train}|{record.data.rows} rows|SHA-256 {sha256}|evaluated on "
-     "{dataset.eval}|{dataset.validation_split} of them held out"},
+     "{dataset.eval}|a share of {dataset.validation_split} held out"},
     {"task", "{task}"},
     {"method",
      "{fine_tune_type}|rank {lora.r}|alpha {lora.lora_alpha}|base in 4 bits"
@@ -1099,7 +1106,7 @@ Json Shown(const v1::GetRecordResponse& response, const Console& console) {
         absl::StrFormat("%d/%d (%d%%)", p.step(), p.total_steps(),
                         100 * p.step() / std::max<int64_t>(p.total_steps(), 1));
   }
-  if (job.state() == v1::JOB_STATE_RUNNING) {
+  if (job.state() == v1::JOB_STATE_RUNNING && job.has_progress()) {
     json["eta"] = Seconds(p.eta_seconds());
   }
   return json;
@@ -1239,15 +1246,16 @@ std::string Why(const Entry& entry, const std::string& common,
                 const v1::Pause& pause, const Console& console) {
   std::vector<std::string> why;
   const bool pauses = entry.state() == v1::JOB_STATE_RUNNING && pause.held();
-  if (pauses) {
-    why.push_back(PauseReasonText(pause));
-  } else if (entry.why() != common) {
-    why.push_back(entry.why());
-  }
+  // First what keeps it from its turn: a narrow terminal cuts the rest.
   if (!entry.hold().empty()) why.push_back("held: " + entry.hold());
   if (entry.has_not_before()) {
     why.push_back("not before " +
                   DateTime(entry.not_before(), console.terminal.zone));
+  }
+  if (pauses) {
+    why.push_back(PauseReasonText(pause));
+  } else if (entry.why() != common) {
+    why.push_back(entry.why());
   }
   return Printable(absl::StrJoin(why, "; "));
 }

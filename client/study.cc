@@ -39,6 +39,8 @@
 namespace mpsd::client {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr size_t kLargestFile = 1 << 20;  // of thresholds, bytes
 
 using Thresholds = google::protobuf::Map<std::string, double>;
@@ -101,24 +103,52 @@ absl::Status AddFile(const std::string& path, Thresholds* out) {
   return absl::OkStatus();
 }
 
+// Whether `job` is a job.json; otherwise its path is a job's id, which cannot
+// be changed.
+bool NamesFile(const JobFile& job) {
+  std::error_code error;
+  return fs::is_regular_file(job.path, error) || job.path == "-" ||
+         absl::EndsWith(job.path, ".json") ||
+         absl::StrContains(job.path, '/') || !job.set.empty() ||
+         !job.unset.empty() || !job.model.empty();
+}
+
+// The request of the job that `arguments` name by its id, with its inputs.
+ExitCode Repeat(const Console& console, const StudyArguments& arguments,
+                v1::SubmitRequest* request) {
+  ExitCode code = ExitCode::kOk;
+  const auto id = ResolveJobId(console, arguments.job.path, &code);
+  if (!id) return code;
+  v1::GetSubmissionRequest ask;
+  ask.set_id(*id);
+  const grpc::Status status =
+      console.daemon.Call(&JobStub::GetSubmission, ask, request);
+  if (!status.ok()) return console.Fail(status);
+  // Only the job's training settings count.
+  request->clear_kind();
+  request->clear_after();
+  request->set_held(false);
+  request->set_priority(arguments.priority);
+  request->set_anyway(request->anyway() || arguments.anyway);
+  const absl::Status added =
+      AddJobLabels(arguments.job_labels, request->mutable_labels());
+  return added.ok() ? code : console.BadInput(added);
+}
+
 ExitCode Submit(const Console& console, const StudyArguments& arguments,
                 const v1::Study& study, std::string* job_id) {
-  absl::StatusOr<PreparedJob> job =
-      PrepareJob(arguments.job, Hashing(console, arguments.job.rehash));
-  if (!job.ok()) {
-    return console.BadInput(job.status(), "Nothing was submitted.");
-  }
-  v1::SubmitRequest request = RequestOf(*job);
-  request.set_priority(arguments.priority);
-  request.set_anyway(arguments.anyway);
+  PreparedJob job;  // without files for an id: they exist as long as the job
+  v1::SubmitRequest request;
+  const ExitCode code =
+      NamesFile(arguments.job)
+          ? PrepareToSend(console, arguments, "Nothing was submitted.", &job,
+                          &request)
+          : Repeat(console, arguments, &request);
+  if (code != ExitCode::kOk) return code;
   *request.mutable_study() = study;
-  absl::Status added =
-      AddJobLabels(arguments.job_labels, request.mutable_labels());
-  if (!added.ok()) return console.BadInput(added);
-  const auto upload = [&] { return Upload(console, job->files); };
-  const grpc::Status status = upload();
-  if (!status.ok()) return console.Fail(status);
-  return SendJob(console, std::move(request), upload, arguments.detach, job_id);
+  return SendJob(
+      console, std::move(request), [&] { return Upload(console, job.files); },
+      arguments.detach, job_id);
 }
 
 }  // namespace
@@ -147,16 +177,9 @@ absl::Status AddThresholds(const ThresholdArguments& arguments,
 }
 
 void DeclareStudy(Command& verb, StudyArguments* arguments) {
-  DeclareJobFile(verb, arguments->job);
-  verb.add_flag("--detach", arguments->detach,
-                "Do not watch: exit once queued");
-  verb.add_option("--priority N", arguments->priority,
-                  "Higher runs first, equals in turn")
-      ->capture_default_str();
-  verb.add_list("--label NAME=VALUE", arguments->job_labels,
-                "To find the job by; repeatable");
-  verb.add_flag("--anyway", arguments->anyway,
-                "Queue it even if it needs more memory than the machine has");
+  DeclareQueueing(verb, *arguments);
+  verb.get_option("JOB")->description(
+      "The job.json, or the id of a job to run so again");
   DeclareThresholds(verb, &arguments->thresholds);
 }
 
@@ -215,25 +238,22 @@ grpc::Status GetStudyResult(const Console& console, const std::string& job_id,
   return console.daemon.Call(&RunbookStub::GetStudyResult, request, result);
 }
 
-ExitCode FindOut(const Console& console, const StudyArguments& arguments,
-                 const v1::Study& study, v1::StudyResult* result) {
-  std::string id;
-  const ExitCode followed = Submit(console, arguments, study, &id);
-  if (followed != ExitCode::kOk || arguments.detach) return followed;
-  const grpc::Status status = GetStudyResult(console, id, result);
-  return status.ok() ? ExitCode::kOk : console.Fail(status);
-}
-
 ExitCode RunStudy(const Console& console, const StudyArguments& arguments,
-                  const v1::Study& study, const PrintStudy& print) {
+                  const v1::Study& study, const PrintStudy& print,
+                  v1::StudyResult* result) {
   if (arguments.detach) return Submit(console, arguments, study, nullptr);
   // With --json, stdout is the result's, for scripts; the job's progress is for
   // the user.
   const Console course{console.json ? console.err : console.out, console.err,
                        console.terminal, console.daemon, false};
-  v1::StudyResult result;
-  const ExitCode found = FindOut(course, arguments, study, &result);
-  return found == ExitCode::kOk ? ShowStudy(console, result, print) : found;
+  std::string id;
+  const ExitCode followed = Submit(course, arguments, study, &id);
+  if (followed != ExitCode::kOk) return followed;
+  v1::StudyResult own;
+  if (result == nullptr) result = &own;
+  const grpc::Status status = GetStudyResult(console, id, result);
+  return status.ok() ? ShowStudy(console, *result, print)
+                     : console.Fail(status);
 }
 
 namespace {
@@ -538,8 +558,6 @@ void PrintProfile(const v1::StudyResult& result, const Console& console) {
 
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr char kTraceFile[] = "trace.json.gz";
 
 struct ProfileArguments {
@@ -547,16 +565,6 @@ struct ProfileArguments {
   std::optional<int32_t> steps, warm_up;
   std::string trace;  // FILE; empty: the trace stays with the job
 };
-
-// Whether `job` is a job.json; otherwise its path is a job's id, which cannot
-// be changed.
-bool NamesFile(const JobFile& job) {
-  std::error_code error;
-  return fs::is_regular_file(job.path, error) || job.path == "-" ||
-         absl::EndsWith(job.path, ".json") ||
-         absl::StrContains(job.path, '/') || !job.set.empty() ||
-         !job.unset.empty() || !job.model.empty();
-}
 
 absl::StatusOr<v1::Study> StudyOf(const ProfileArguments& arguments) {
   v1::Study study;
@@ -581,53 +589,6 @@ absl::Status CheckTrace(const std::string& path) {
       absl::StrCat("--trace: ", Printable(path), " exists"));
 }
 
-// Queues the job `id` again, with its inputs, as `study`; then as FindOut.
-ExitCode FindOutOf(const Console& console, const std::string& text,
-                   const StudyArguments& arguments, const v1::Study& study,
-                   v1::StudyResult* result) {
-  ExitCode code = ExitCode::kOk;
-  const auto id = ResolveJobId(console, text, &code);
-  if (!id) return code;
-  v1::SubmitRequest request;
-  {
-    v1::GetSubmissionRequest ask;
-    ask.set_id(*id);
-    const grpc::Status status =
-        console.daemon.Call(&JobStub::GetSubmission, ask, &request);
-    if (!status.ok()) return console.Fail(status);
-  }
-  // Only the job's training settings count.
-  request.clear_kind();
-  request.clear_after();
-  request.set_held(false);
-  request.set_priority(arguments.priority);
-  request.set_anyway(request.anyway() || arguments.anyway);
-  *request.mutable_study() = study;
-  absl::Status added =
-      AddJobLabels(arguments.job_labels, request.mutable_labels());
-  if (!added.ok()) return console.BadInput(added);
-  // The job's inputs exist as long as the job: nothing is sent.
-  const auto no_upload = [] { return grpc::Status::OK; };
-  std::string profile;
-  code = SendJob(console, std::move(request), no_upload, arguments.detach,
-                 &profile);
-  if (code != ExitCode::kOk || arguments.detach) return code;
-  const grpc::Status status = GetStudyResult(console, profile, result);
-  return status.ok() ? ExitCode::kOk : console.Fail(status);
-}
-
-ExitCode FetchTrace(const Console& console, const v1::StudyResult& result,
-                    const std::string& path) {
-  const ExitCode code =
-      FetchOutputFile(console, result.job_id(), kTraceFile, path,
-                      "The result says why, under \"Unknown\".");
-  if (code != ExitCode::kOk) return code;
-  // stdout is the result's, for scripts.
-  console.err << "The trace is in " << Printable(path)
-              << ": Perfetto and chrome://tracing open it.\n";
-  return code;
-}
-
 ExitCode Profile(const ProfileArguments& arguments, const Console& console) {
   if (absl::Status s = CheckTrace(arguments.trace); !s.ok()) {
     return console.BadInput(s, "Nothing was submitted.");
@@ -636,28 +597,20 @@ ExitCode Profile(const ProfileArguments& arguments, const Console& console) {
   if (!study.ok()) {
     return console.BadInput(study.status(), "Nothing was submitted.");
   }
-  // With --json, stdout is the result's, for scripts; the job's progress is for
-  // the user.
-  const bool detach = arguments.study.detach;
-  const Console course{console.json && !detach ? console.err : console.out,
-                       console.err, console.terminal, console.daemon,
-                       console.json && detach};
   v1::StudyResult result;
-  const ExitCode found = NamesFile(arguments.study.job)
-                             ? FindOut(course, arguments.study, *study, &result)
-                             : FindOutOf(course, arguments.study.job.path,
-                                         arguments.study, *study, &result);
-  if (found != ExitCode::kOk || detach) return found;
-  const ExitCode verdict = ShowStudy(console, result, PrintProfile);
-  if (arguments.trace.empty()) return verdict;
-  const ExitCode fetched = FetchTrace(console, result, arguments.trace);
+  const ExitCode verdict =
+      RunStudy(console, arguments.study, *study, PrintProfile, &result);
+  if (arguments.trace.empty() || !result.has_profile()) return verdict;
+  // stdout is the result's, for scripts.
+  const Console quiet{console.err, console.err, console.terminal,
+                      console.daemon, false};
+  const ExitCode fetched =
+      FetchOutputFile(quiet, result.job_id(), kTraceFile, arguments.trace);
   return fetched == ExitCode::kOk ? verdict : fetched;
 }
 
 void DeclareProfile(Command& verb, ProfileArguments& arguments) {
   DeclareStudy(verb, &arguments.study);
-  verb.get_option("JOB")->description(
-      "The job.json, or the id of a job to profile again");
   verb.add_option("--steps N", arguments.steps,
                   "Steps under the profiler; default: profile.steps, 50")
       ->check(Range(1, 1000));
@@ -983,12 +936,9 @@ namespace {
 constexpr absl::Duration kPatience = absl::Minutes(10);
 constexpr absl::Duration kPause = absl::Seconds(2);
 
-struct PlanOptions {
-  JobFile job;
+struct PlanOptions : StudyArguments {
   std::string probe_id;
-  int32_t priority = 0;
   bool probe = false;
-  ThresholdArguments thresholds;
 };
 
 // One call of RunbookService.Plan; its stages are printed to console.err.
@@ -1031,13 +981,6 @@ class Planning {
   ProgressLine line_;
   bool interrupted_ = false;
 };
-
-v1::SubmitRequest MakeRequest(const PlanOptions& options,
-                              const PreparedJob& job) {
-  v1::SubmitRequest request = RequestOf(job);
-  request.set_priority(options.priority);
-  return request;
-}
 
 // Queues a probe of the job and follows it to its end.
 ExitCode Probe(const Console& console, const PlanOptions& options,
@@ -1085,31 +1028,26 @@ ExitCode MakePlan(const Console& console, v1::SubmitRequest request,
 }
 
 ExitCode Plan(const PlanOptions& options, const Console& console) {
-  absl::StatusOr<PreparedJob> job =
-      PrepareJob(options.job, Hashing(console, options.job.rehash));
-  if (!job.ok()) return console.BadInput(job.status(), "Nothing was planned.");
-  for (const std::string& warning : job->warnings) {
-    console.err << "warning: " << options.job.path << ": " << Printable(warning)
-                << '\n';
-  }
+  ExitCode code = ExitCode::kOk;
   std::string probe_id;
   if (!options.probe_id.empty()) {
-    ExitCode code = ExitCode::kOk;
     const auto id = ResolveJobId(console, options.probe_id, &code);
     if (!id) return code;
     probe_id = *id;
   }
-  const auto upload = [&] { return Upload(console, job->files); };
-  const grpc::Status status = upload();
-  if (!status.ok()) return console.Fail(status);
-  v1::SubmitRequest request = MakeRequest(options, *job);
-  if (options.probe) {
-    const ExitCode probed = Probe(console, options, request, upload, &probe_id);
-    if (probed != ExitCode::kOk) return probed;
+  PreparedJob job;
+  v1::SubmitRequest request;
+  code =
+      PrepareToSend(console, options, "Nothing was planned.", &job, &request);
+  if (code == ExitCode::kOk && options.probe) {
+    code = Probe(
+        console, options, request, [&] { return Upload(console, job.files); },
+        &probe_id);
   }
+  if (code != ExitCode::kOk) return code;
   v1::Plan plan;
-  const ExitCode code = MakePlan(console, std::move(request),
-                                 options.thresholds, &plan, probe_id);
+  code = MakePlan(console, std::move(request), options.thresholds, &plan,
+                  probe_id);
   if (code != ExitCode::kOk && code != ForVerdict(plan.verdict())) return code;
   if (console.json) {
     console.PrintJson(plan);
@@ -1615,14 +1553,10 @@ ExitCode RunBatchSweep(const BatchSweepArguments& arguments,
   options.set_memory_limit_bytes(arguments.memory_limit_gib * (1 << 30));
   s = AddThresholds(study.thresholds, options.mutable_thresholds());
   if (!s.ok()) return console.BadInput(s);
-  if (study.detach) return RunStudy(console, study, request, PrintBatchSweep);
-  const Console course{console.json ? console.err : console.out, console.err,
-                       console.terminal, console.daemon, false};
   v1::StudyResult result;
-  const ExitCode found = FindOut(course, study, request, &result);
-  if (found != ExitCode::kOk) return found;
-  const ExitCode verdict = ShowStudy(console, result, PrintBatchSweep);
-  if (arguments.output.empty()) return verdict;
+  const ExitCode verdict =
+      RunStudy(console, study, request, PrintBatchSweep, &result);
+  if (arguments.output.empty() || !result.has_batch_sweep()) return verdict;
   s = base::WriteFileAtomic(arguments.output,
                             BatchSweepCsv(result.batch_sweep()));
   if (s.ok()) return verdict;
@@ -1631,7 +1565,7 @@ ExitCode RunBatchSweep(const BatchSweepArguments& arguments,
 }
 
 struct GridArguments {
-  StudyArguments job;
+  QueueOptions job;
   std::vector<std::string> grid;
   std::vector<std::string> random;  // the number, and then the fields
   int64_t seed = 0;
@@ -1640,7 +1574,7 @@ struct GridArguments {
 };
 
 void DeclareGrid(Command& verb, GridArguments& arguments) {
-  DeclareStudy(verb, &arguments.job);
+  DeclareQueueing(verb, arguments.job);
   Option* grid =
       verb.add_option("--grid FIELD=VALUES…", arguments.grid,
                       "Queue a job for each combination of values:\n"
@@ -1748,8 +1682,7 @@ class Queueing {
   void Print(const v1::SubmitResponse& response, const SweepJob& job) const {
     if (console_.json) return console_.PrintJson(response.job());
     console_.out << "Job " << response.job().id()
-                 << (response.existed() ? " was queued before, "
-                                        : " is queued, ")
+                 << (response.existed() ? " was submitted before: " : " ")
                  << StateName(response.job().state()) << ": " << job.values
                  << '\n'
                  << std::flush;
@@ -1787,7 +1720,7 @@ ExitCode Sweep(const GridArguments& arguments, const Console& console) {
         "`mpsctl sweep JOB --grid lora.r=8,16` queues a job for each value; "
         "`mpsctl check batch JOB` tries batch sizes.");
   }
-  const StudyArguments& job = arguments.job;
+  const QueueOptions& job = arguments.job;
   const auto fail = [&](const absl::Status& status) {
     return console.BadInput(status, "Nothing was submitted.");
   };

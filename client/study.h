@@ -40,13 +40,8 @@ struct ThresholdArguments {
   std::vector<std::string> values;  // NAME=VALUE, each before the file's
 };
 
-struct StudyArguments {
-  JobFile job;
-  int32_t priority = 0;
-  std::vector<std::string> job_labels;
-  bool detach = false;
-  bool anyway = false;
-  ThresholdArguments thresholds;
+struct StudyArguments : QueueOptions {
+  ThresholdArguments thresholds = {};
 };
 
 // Adds --threshold and --thresholds to `verb`.
@@ -63,18 +58,14 @@ void DeclareStudy(Command& verb, StudyArguments* arguments);
 using PrintStudy =
     std::function<void(const v1::StudyResult& result, const Console& console)>;
 
-// Queues the job.json as `study` and follows the job, as RunStudy does; then
-// fetches its result. kOk once there is one, whatever its verdict; with
-// `detach` once the job is queued.
-ExitCode FindOut(const Console& console, const StudyArguments& arguments,
-                 const v1::Study& study, v1::StudyResult* result);
-
-// Queues the job.json as `study` (whose thresholds are filled in), follows the
-// job, and shows its result. With --json only the result goes to console.out,
-// as one object, and the job's progress to console.err. Returns ForVerdict, or
-// why there is no verdict. With `detach` nothing is followed.
+// Queues the job.json, or a job again, as `study` (whose thresholds are filled
+// in), follows the job, shows its result, and stores it in *result unless null.
+// With --json only the result goes to console.out, as one object, and the job's
+// progress to console.err. Returns ForVerdict, or why there is no verdict. With
+// `detach` nothing is followed.
 ExitCode RunStudy(const Console& console, const StudyArguments& arguments,
-                  const v1::Study& study, const PrintStudy& print);
+                  const v1::Study& study, const PrintStudy& print,
+                  v1::StudyResult* result = nullptr);
 
 // Prints what only the study's kind has: each verb's own printer.
 void PrintAnyStudy(const v1::StudyResult& result, const Console& console);

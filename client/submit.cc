@@ -845,13 +845,17 @@ std::string DataKind(const fs::path& file) {
 }
 
 absl::Status NotData(const fs::path& place, const std::string& what) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      place.string(), ": ", what, "; expected .csv, .tsv, .jsonl or .json",
-      absl::StrContains(absl::StrCat(place.string(), what), ".parquet")
-          ? ". Parquet is converted by python -c \"import pandas; "
-            "pandas.read_parquet('x.parquet').to_json('x.jsonl', "
-            "orient='records', lines=True)\""
-          : ""));
+  std::string text = absl::StrCat(place.string(), ": ", what,
+                                  "; expected .csv, .tsv, .jsonl or .json");
+  for (const std::string kind : {"parquet", "xlsx"}) {
+    if (!absl::StrContains(text, "." + kind)) continue;
+    absl::StrAppend(&text, ". Convert it: python -c \"import pandas; pandas.",
+                    kind == "xlsx" ? "read_excel" : "read_parquet", "('x.",
+                    kind,
+                    "').to_json('x.jsonl', orient='records', "
+                    "lines=True)\"");
+  }
+  return absl::InvalidArgumentError(text);
 }
 
 absl::StatusOr<std::vector<std::string>> FindDataFiles(
@@ -1050,6 +1054,7 @@ absl::Status PlaceModel(const std::string& model, const fs::path& base,
 }
 
 constexpr char kStandardInput[] = "-";
+constexpr char kNothing[] = "Nothing was submitted.";
 
 // A weight file given by mistake as job.json is not read. A pipe, such as a
 // shell's <(…), has no size.
@@ -1068,7 +1073,7 @@ absl::StatusOr<std::string> ReadSpec(const std::string& path) {
                      "; `mpsctl init DATA` writes a job.json for your data"));
   }
   const std::string end = fs::path(path).extension().string();
-  if (fs::is_directory(status) || end == ".parquet" ||
+  if (fs::is_directory(status) || end == ".parquet" || end == ".xlsx" ||
       (end != ".json" && !DataKind(path).empty())) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": expected a job.json, not the data; `mpsctl init ",
@@ -1102,7 +1107,7 @@ absl::StatusOr<std::string> ReadJob(const JobFile& job, std::string* origin) {
   const auto set = WithOptions(job.set, job.name, job.model);
   if (set.empty() && job.unset.empty()) return text;
   RETURN_IF_ERROR(spec::ParseJson(text, *origin).status());
-  *origin += ", as changed by the command line,";
+  *origin += " as changed by the command line";
   return EditSpec(text, set, job.unset);
 }
 
@@ -1399,68 +1404,38 @@ ExitCode SendJob(const Console& console, v1::SubmitRequest request,
 namespace {
 
 struct SubmitOptions {
-  JobFile job;
-  bool detach = false;
+  QueueOptions queue;
   std::string idempotency_key;
-  int32_t priority = 0;
-  std::vector<std::string> job_labels, after;
-  bool anyway = false;
+  std::vector<std::string> after;
   bool hold = false;
 };
 
-v1::SubmitRequest MakeRequest(const SubmitOptions& options,
-                              const PreparedJob& job) {
-  v1::SubmitRequest request = RequestOf(job);
-  request.set_priority(options.priority);
-  request.set_idempotency_key(options.idempotency_key);
-  request.set_anyway(options.anyway);
-  request.set_held(options.hold);
-  return request;
-}
-
 ExitCode Submit(const SubmitOptions& options, const Console& console) {
-  absl::StatusOr<PreparedJob> job =
-      PrepareJob(options.job, Hashing(console, options.job.rehash));
-  if (!job.ok()) {
-    return console.BadInput(job.status(), "Nothing was submitted.");
-  }
-  for (const std::string& warning : job->warnings) {
-    console.err << "warning: " << options.job.path << ": " << Printable(warning)
-                << '\n';
-  }
-  v1::SubmitRequest request = MakeRequest(options, *job);
   ExitCode code = ExitCode::kOk;
   const auto after = ResolveJobIds(console, options.after, &code);
   if (!after) return code;
-  for (const std::string& id : *after) request.add_after(id);
-  absl::Status added =
-      AddJobLabels(options.job_labels, request.mutable_labels());
-  if (!added.ok()) return console.BadInput(added);
-
-  const auto upload = [&] { return Upload(console, job->files); };
-  grpc::Status status = upload();
-  if (!status.ok()) return console.Fail(status);
-  return SendJob(console, std::move(request), upload, options.detach);
+  PreparedJob job;
+  v1::SubmitRequest request;
+  code = PrepareToSend(console, options.queue, kNothing, &job, &request);
+  if (code != ExitCode::kOk) return code;
+  request.set_idempotency_key(options.idempotency_key);
+  request.set_held(options.hold);
+  request.mutable_after()->Assign(after->begin(), after->end());
+  return SendJob(
+      console, std::move(request), [&] { return Upload(console, job.files); },
+      options.queue.detach);
 }
 
 void DeclareSubmit(Command& verb, SubmitOptions& options) {
-  DeclareJobFile(verb, options.job);
-  verb.add_option("--name NAME", options.job.name, "The job's name");
-  verb.add_flag("--detach", options.detach, "Do not watch: exit once queued");
+  DeclareQueueing(verb, options.queue);
+  verb.add_option("--name NAME", options.queue.job.name, "The job's name");
   verb.add_option("--idempotency-key KEY", options.idempotency_key,
                   "The same key and job return the existing job;\n"
                   "default: a key unique to this call");
-  verb.add_option("--priority N", options.priority,
-                  "Higher runs first, equals in turn")
-      ->capture_default_str();
   verb.add_list("--after ID", options.after,
                 "Start once this job has succeeded; repeatable");
-  verb.add_flag("--anyway", options.anyway,
-                "Queue it even if it needs more memory than the machine has");
   verb.add_flag("--hold", options.hold,
                 "Queue it held: it starts after `mpsctl release`");
-  verb.add_list("--label NAME=VALUE", options.job_labels,
-                "To find the job by; repeatable");
 }
 
 // --- Clone -------------------------------------------------------------------
@@ -1549,6 +1524,40 @@ void DeclareJobFile(Command& verb, JobFile& job) {
   verb.add_flag("--rehash", job.rehash,
                 "Read every file again, also those that have not changed\n"
                 "since mpsctl read them last");
+}
+
+void DeclareQueueing(Command& verb, QueueOptions& options) {
+  DeclareJobFile(verb, options.job);
+  verb.add_flag("-d,--detach", options.detach,
+                "Do not watch: exit once queued");
+  verb.add_option("--priority N", options.priority,
+                  "Higher runs first, equals in turn")
+      ->capture_default_str();
+  verb.add_list("--label NAME=VALUE", options.job_labels,
+                "To find the job by; repeatable");
+  verb.add_flag("--anyway", options.anyway,
+                "Queue it even if it needs more memory than the machine has");
+}
+
+ExitCode PrepareToSend(const Console& console, const QueueOptions& options,
+                       const char* nothing, PreparedJob* job,
+                       v1::SubmitRequest* request) {
+  const JobFile& file = options.job;
+  auto prepared = PrepareJob(file, Hashing(console, file.rehash));
+  if (!prepared.ok()) return console.BadInput(prepared.status(), nothing);
+  *job = *std::move(prepared);
+  for (const std::string& warning : job->warnings) {
+    console.err << "warning: " << file.path << ": " << Printable(warning)
+                << '\n';
+  }
+  *request = RequestOf(*job);
+  request->set_priority(options.priority);
+  request->set_anyway(options.anyway);
+  const absl::Status added =
+      AddJobLabels(options.job_labels, request->mutable_labels());
+  if (!added.ok()) return console.BadInput(added, nothing);
+  const grpc::Status sent = Upload(console, job->files);
+  return sent.ok() ? ExitCode::kOk : console.Fail(sent);
 }
 
 absl::StatusOr<std::string> EditSpec(const std::string& spec_json,
@@ -1674,9 +1683,9 @@ ExitCode Clone(const CloneOptions& options, const Console& console) {
   if (!status.ok()) return console.Fail(status);
   const std::string spec = request.spec_json();
   if (absl::Status s = Change(options, request); !s.ok()) {
-    return console.BadInput(s, "Nothing was submitted.");
+    return console.BadInput(s, kNothing);
   }
-  for (const std::string& prior : *after) request.add_after(prior);
+  request.mutable_after()->Assign(after->begin(), after->end());
   PrintChanges(console, *id, spec, request.spec_json());
   if (options.dry_run) {
     if (console.json) console.PrintJson(request);
@@ -1700,7 +1709,8 @@ void DeclareClone(Command& verb, CloneOptions& options) {
   verb.add_flag("--hold", options.hold, "Queue it held");
   verb.add_flag("--anyway", options.anyway,
                 "Queue it even if it needs more memory than the machine has");
-  verb.add_flag("--detach", options.detach, "Do not watch: exit once queued");
+  verb.add_flag("-d,--detach", options.detach,
+                "Do not watch: exit once queued");
   verb.add_flag("--dry-run", options.dry_run,
                 "Show what would change; with --json the request");
 }

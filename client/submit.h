@@ -149,6 +149,18 @@ struct JobFile {
 // Adds the positional JOB and the options of a JobFile, except --name.
 void DeclareJobFile(Command& verb, JobFile& job);
 
+// How a verb queues the job of a job.json.
+struct QueueOptions {
+  JobFile job = {};
+  int32_t priority = 0;
+  std::vector<std::string> job_labels = {};
+  bool anyway = false;
+  bool detach = false;
+};
+
+// Adds the positional JOB and all options of QueueOptions to `verb`.
+void DeclareQueueing(Command& verb, QueueOptions& options);
+
 // "CSV", "TSV" or "JSON" by the file's extension; "" for other files.
 std::string DataKind(const std::filesystem::path& file);
 // The error for a file or folder that is no data; `what` is its fault. Says how
@@ -182,6 +194,13 @@ v1::SubmitRequest RequestOf(const PreparedJob& job);
 // init`.
 absl::StatusOr<PreparedJob> PrepareJob(const JobFile& job,
                                        const HashOptions& hashing = {});
+
+// Prepares a job, fills *request with it and the options, and sends its files;
+// prints the warnings. On failure prints the error and `nothing`, "Nothing was
+// submitted.".
+ExitCode PrepareToSend(const Console& console, const QueueOptions& options,
+                       const char* nothing, PreparedJob* job,
+                       v1::SubmitRequest* request);
 
 // "mpsctl-" and 32 random hexadecimal digits.
 std::string NewIdempotencyKey();

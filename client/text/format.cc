@@ -345,6 +345,10 @@ void Table::PrintNumbers(std::ostream& out) const {
 
 void Table::Print(std::ostream& out, int columns) const {
   const std::vector<int> widths = Widths();
+  // Below this a terminal breaks the lines instead.
+  constexpr int kLeast = 16;  // columns of the last one
+  int least = kLeast;
+  for (size_t i = 0; i + 1 < widths.size(); ++i) least += widths[i] + 2;
   for (const auto& row : rows_) {
     std::string line;
     for (size_t i = 0; i < row.size(); ++i) {
@@ -352,7 +356,7 @@ void Table::Print(std::ostream& out, int columns) const {
       if (i + 1 == row.size()) break;
       line.append(widths[i] - Width(row[i]) + 2, ' ');
     }
-    out << (columns > 0 ? Cut(line, columns) : line) << '\n';
+    out << (columns > 0 ? Cut(line, std::max(columns, least)) : line) << '\n';
   }
 }
 

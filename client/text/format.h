@@ -100,7 +100,8 @@ class Table {
   // `cells`: as many as the header has; Add makes each printable.
   void Add(std::vector<std::string> cells);
 
-  // Cuts lines longer than `columns`; 0 means no bound.
+  // Cuts lines longer than `columns`, but no last column to less than 16; 0
+  // means no bound.
   void Print(std::ostream& out, int columns) const;
 
   // Indented by two, with all columns but the first aligned to the right.

@@ -339,7 +339,7 @@ absl::Status JobFiles::NoModel(const std::string& model) {
       alike.empty() ? ": "
                     : absl::StrCat("; did you mean '", alike, "'? Else "),
       pull, "send a folder of yours with `mpsctl model push FOLDER --name ",
-      shown, "`"));
+      shown, "`, or name one of `mpsctl model list`"));
 }
 
 absl::StatusOr<JobFiles::Model> JobFiles::FindModel(const std::string& model) {

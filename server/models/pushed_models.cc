@@ -614,9 +614,8 @@ absl::StatusOr<int64_t> PushedModels::Remove(const std::string& name,
     const Model& model = found->second.model;
     if (model.owner != user && !is_admin) {
       return absl::PermissionDeniedError(absl::StrCat(
-          "the model ", name, " is ", model.owner, "'s: ModelService.",
-          "RemoveModel needs the user who pushed it or the role admin; ask ",
-          model.owner, " or an admin"));
+          "the model ", name, " is ", model.owner,
+          "'s, who may remove it, as admins may; ask one of them"));
     }
     if (found->second.IsLeased()) {
       return absl::FailedPreconditionError(

@@ -51,11 +51,13 @@ TEST_F(AppTest, WhatIsNoVerbIsAnsweredWithOne) {
            {{"compare-devices", "job.json"},
             "no verb compare-devices; use `mpsctl check devices`"},
            {{"pin", "X"}, "no verb pin; use `mpsctl set ID --pin`"},
+           {{"tail", "X"}, "no verb tail; use `mpsctl logs -f`"},
            {{"--json", "sumbit", "job.json"},
             "no verb sumbit; did you mean `mpsctl submit`?"},
            {{"smokee"}, "no verb smokee; did you mean `mpsctl check smoke`?"},
            {{"frob\x1b"}, "no verb frob\\x1b"},
            {{"--frob"}, "no option --frob"},
+           {{"help", "shwo"}, "no verb shwo; did you mean `mpsctl show`?"},
            {{}, "no verb given"}}) {
     EXPECT_THAT(
         RunBare(words),
@@ -65,6 +67,8 @@ TEST_F(AppTest, WhatIsNoVerbIsAnsweredWithOne) {
               Fails(2,
                     "mpsctl: no verb model ls; model has push, pull, list, rm\n"
                     "See `mpsctl model --help`.\n"));
+  EXPECT_THAT(RunBare({"download", "x", "--merge", "--output=y"}),
+              Fails(2, HasSubstr("no option --merge; did you mean --merged?")));
   EXPECT_THAT(RunBare({"admin", "token", "lend"}).err,
               EndsWith("See `mpsctl admin token --help`.\n"));
 }

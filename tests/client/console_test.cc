@@ -43,8 +43,9 @@ TEST_F(ConsoleTest, AFailureSaysWhatToDo) {
        {"unix:/srv/none/mpsd.sock", "/srv/none/mpsd.sock"},
        "cannot reach mpsd at unix:/srv/none/mpsd.sock: there is no such "
        "socket\n"
-       "Start it with `mpsd --state-dir /srv/none`, or name another with "
-       "--server ADDRESS, MPSD_SERVER or --state-dir DIR.\n",
+       "Start it with `mpsd --state-dir /srv/none`, log in to another "
+       "machine's with `mpsctl login HOST:PORT`, or name one with --server "
+       "ADDRESS, MPSD_SERVER or --state-dir DIR.\n",
        ExitCode::kUnreachable},
       {StatusCode::UNAVAILABLE,
        {"studio:1", ""},

@@ -238,8 +238,7 @@ class OutputFileTest : public DownloadTest {
   }
 
   ExitCode Fetch(const std::string& name = "trace.json.gz") {
-    const ExitCode code =
-        FetchOutputFile(TestConsole(), kId, name, path_, "Look elsewhere.");
+    const ExitCode code = FetchOutputFile(TestConsole(), kId, name, path_);
     daemon_->Sync();
     return code;
   }

@@ -110,6 +110,25 @@ TEST_F(InitTest, KnowsGluesFiles) {
   EXPECT_EQ(Job()["classification"]["ignore_mismatched_sizes"], true);
 }
 
+TEST_F(InitTest, ColumnsOfOnesOwn) {
+  Write("own.csv", "ticket,ask,reply,queue\n" + Rows("", ",a,b,x\n", 10) +
+                       Rows("", ",c,d,y\n", 10));
+  EXPECT_EQ(Init({"own.csv", "--columns", "ask,ticket"}).code, 0);
+  EXPECT_EQ(Job()["dataset"]["prompt_column"], "ask");
+  EXPECT_EQ(Job()["dataset"]["completion_column"], "ticket");
+  EXPECT_EQ(Init({"own.csv", "--columns", "ask,reply,queue"}).code, 0);
+  EXPECT_EQ(Job()["task"], "SEQ_CLS");
+  EXPECT_EQ(Job()["dataset"]["text_columns"], ParseJson(R"(["ask", "reply"])"));
+  EXPECT_EQ(Job()["dataset"]["label_column"], "queue");
+  EXPECT_EQ(Init({"own.csv", "--columns", "ask", "--task", "CAUSAL_LM"}).code,
+            0);
+  EXPECT_EQ(Job()["dataset"]["text_columns"], ParseJson(R"(["ask"])"));
+  EXPECT_THAT(Init({"own.csv", "--columns", "ask,nope"}),
+              Fails(2, HasSubstr("a classifier, of ticket, ask, reply")));
+  EXPECT_THAT(Init({"own.csv", "--columns", "ask", "--task", "SEQ_CLS"}),
+              Fails(2, HasSubstr("expected PROMPT,ANSWER or TEXT")));
+}
+
 TEST_F(InitTest, AnswersMayRepeat) {
   Write("faq.csv",
         Rows("question,answer\n", "," + std::string(50, 'a') + "\n", 10) +
@@ -130,15 +149,25 @@ TEST_F(InitTest, WhatIsNotClearIsAsked) {
   EXPECT_EQ(Init({"yes.csv", "--task", "CAUSAL_LM"}).code, 0);
   EXPECT_EQ(Job()["dataset"]["completion_column"], "answer");
   const std::pair<const char*, const char*> errors[] = {
-      {"a.csv", "the columns x, y, z are not known"},
+      {"a.csv", "columns are not known: x, y, z; name them: --columns PROMPT"},
+      {"d.csv",
+       "separated by semicolons; save it with commas: question;answer"},
+      {"e.xlsx", "pandas.read_excel('x.xlsx')"},
       {"b.csv", "b.csv: has no rows"},
       {"c.parquet", "pandas.read_parquet"},
       {"none.csv", "No such file"},
       {"many", "several kinds of data: a.csv, b.jsonl"},
-      {"other", "has no data file: c.parquet"}};
+      {"other", "has no data file: c.parquet"},
+      {"cat", "or a folder of images for each label"},
+      {"mixed",
+       "mixed: val is a part of the data among folders of labels; "
+       "move these into mixed/train"}};
   Write("a.csv", "x,y,z\n1,2,3\n");
-  for (const char* name : {"b.csv", "c.parquet", "many/a.csv", "many/b.jsonl",
-                           "other/c.parquet"}) {
+  Write("d.csv", "question;answer\na;b\n");
+  for (const char* name :
+       {"b.csv", "c.parquet", "e.xlsx", "many/a.csv", "many/b.jsonl",
+        "other/c.parquet", "cat/1.png", "mixed/cat/1.png", "mixed/dog/1.png",
+        "mixed/val/cat/2.png"}) {
     Write(name, "");
   }
   for (const auto& [data, error] : errors) {
@@ -152,6 +181,7 @@ TEST_F(InitTest, FoldersOfFilesAndOfImages) {
   Write("set/train-0.csv", "prompt,completion\na,b\n");
   Write("set/train-1.csv", "prompt,completion\nc,d\n");
   Write("set/dev.csv", "prompt,completion\ne,f\n");
+  Write("set/test.csv", "prompt\n");
   Write("set/notes.txt", "");
   EXPECT_THAT(Init({"set"}), Prints(HasSubstr("2 rows")));
   EXPECT_EQ(Job()["dataset"]["train"],
@@ -163,6 +193,13 @@ TEST_F(InitTest, FoldersOfFilesAndOfImages) {
   EXPECT_THAT(Init({"pets/"}), Prints(HasSubstr("2 labels: cat (2), dog (1)")));
   EXPECT_EQ(Job()["task"], "IMAGE_CLS");
   EXPECT_EQ(Job()["dataset"]["train"], ParseJson(R"(["pets/"])"));
+  for (const char* name : {"train/cat/1.png", "train/dog/1.png",
+                           "val/cat/2.png", "test/cat/3.png"}) {
+    Write(std::string("split/") + name, "x");
+  }
+  EXPECT_THAT(Init({"split"}), Prints(HasSubstr("2 labels: cat (1), dog (1)")));
+  EXPECT_EQ(Job()["dataset"],
+            ParseJson(R"({"train": ["split/train"], "eval": ["split/val"]})"));
   // A job.json elsewhere names its data by their whole paths.
   Init({"set", "-o", Write("far/j.json", "")});
   EXPECT_EQ(ParseJson(*base::ReadFile("far/j.json"))["dataset"]["eval"][0],

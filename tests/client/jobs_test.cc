@@ -66,6 +66,17 @@ TEST_F(JobIdTest, ANameMeansTheOneJobThatHasIt) {
   EXPECT_THAT(RunVerb({"cancel", "moods"}),
               Fails(2, HasSubstr("'moods' is ambiguous: 2 jobs match\n")));
   EXPECT_EQ(data().cancelled.size(), 1u);
+  // The caller's own comes before those of others.
+  data().who.set_user("ann");
+  data().jobs[2].set_owner("bob");
+  EXPECT_THAT(RunVerb({"hold", "moods"}),
+              Prints(HasSubstr(data().jobs[1].id())));
+}
+
+TEST_F(JobIdTest, TheBeginningOfAShownIdIsEnough) {
+  AddJob("01KAH0000000000000CAFE00CC", v1::JOB_STATE_CANCELLED);
+  EXPECT_THAT(RunVerb({"cancel", "cafe"}), Prints(HasSubstr("CAFE00CC")));
+  EXPECT_THAT(RunVerb({"cancel", "00CAFE"}), Fails(4));
 }
 
 TEST_F(JobIdTest, LastAndRunning) {
@@ -74,7 +85,7 @@ TEST_F(JobIdTest, LastAndRunning) {
   EXPECT_EQ(data().listed[0].owner(), "ann");
   data().filters_states = true;
   EXPECT_THAT(RunVerb({"cancel", "@running"}),
-              Fails(4, HasSubstr("no job with id or name '@running'")));
+              Fails(4, HasSubstr("no job is running")));
   AddJob("01KAH0000000000000000000CC", v1::JOB_STATE_RUNNING);
   EXPECT_THAT(RunVerb({"cancel", "@running"}), Prints(HasSubstr("000CC")));
   AddJob("01KAH0000000000000000000DD", v1::JOB_STATE_RUNNING);
@@ -88,8 +99,8 @@ TEST_F(JobIdTest, AmbiguousBeginningListsTheJobs) {
               Fails(2,
                     "mpsctl: '01KAH0' is ambiguous: 2 jobs match\n"
                     "Give the id of one of these:\n"
-                    "  01KAH0000000000000000000BB  CANCELLED  moods\n"
-                    "  01KAH0000000000000000000AA  CANCELLED  moods\n"));
+                    "  000000BB  CANCELLED  moods  3m00s ago, ann's\n"
+                    "  000000AA  CANCELLED  moods  3m00s ago, ann's\n"));
   AddJob("01KAH0000000000000000000CC", v1::JOB_STATE_QUEUED);
   data().most_found = 2;
   EXPECT_THAT(RunVerb({"cancel", "01KAH0"}).err,
@@ -151,7 +162,7 @@ TEST_F(QueueTest, ShowsTheOrderAndWhy) {
       "runs   000000AA  ann    0         -      moods  has the device\n"
       "1      000000BB  bob    5         2m05s  moods  priority 5\n"
       "2      000000CC  -      0         2m05s  moods  "
-      "priority 0; held: the model is away; not before 2026-01-02 03:04:35\n"
+      "held: the model is away; not before 2026-01-02 03:04:35; priority 0\n"
       "and 1,200 more\n"
       "\n"
       "These owners' recent use of the device; it halves every 1d00h:\n"
@@ -578,8 +589,8 @@ TEST_F(DeleteManyTest, AsksFirstAndDeletesWhatWasShown) {
   const std::string out = Out({"delete", "--state", "failed", "--older-than",
                                "30d", "--label", "team=a"});
   EXPECT_EQ(asked_,
-            "Delete 1,234 jobs with logs, checkpoints and results, about "
-            "4.66 GiB? (yes/no) \n");
+            "Delete 1,234 jobs with logs, checkpoints and results, "
+            "freeing about 4.66 GiB? (yes/no) \n");
   EXPECT_EQ(out, "Deleted 134 jobs, freed 1.4 MiB.\n");
   ASSERT_EQ(data().deleted.size(), 3u);
   EXPECT_TRUE(data().deleted[0].dry_run());
@@ -593,11 +604,13 @@ TEST_F(DeleteManyTest, AsksFirstAndDeletesWhatWasShown) {
 }
 
 TEST_F(DeleteManyTest, ANoDeletesNothing) {
-  data().delete_answers = {Answer(2, 5)};
+  data().delete_answers = {Answer(2, 0)};
   for (const char* answer : {"no", "", "nothing"}) {
     answers_ = {answer};
     EXPECT_EQ(RunVerb({"delete", "--all"}).err, "Nothing was deleted.\n");
   }
+  // Jobs whose size is not measured yet.
+  EXPECT_THAT(asked_, HasSubstr("checkpoints and results? (yes/no)"));
   // Nor does a script without a terminal.
   answers_.clear();
   EXPECT_THAT(RunVerb({"delete", "--all"}),
@@ -629,8 +642,8 @@ TEST_F(DeleteManyTest, ADryRunReportsAndDeletesNothing) {
               Prints(AllOf(StartsWith(std::string(kId) + "\n"),
                            HasSubstr("… and 5 more\n"),
                            HasSubstr("Job X stays: it is pinned\\x1b[2J\n"),
-                           EndsWith("25 jobs would be deleted, about "
-                                    "6.7 MiB freed.\n"))));
+                           EndsWith("25 jobs would be deleted, freeing "
+                                    "about 6.7 MiB.\n"))));
   const Result json = RunVerb({"delete", kId, "--dry-run", "--json"});
   const auto object = ParseJson(json.out);
   EXPECT_EQ(object["matched"], 25);

@@ -178,8 +178,9 @@ TEST_F(ImportTest, EveryFlagIsTaken) {
 
 TEST_F(ImportTest, WhatHasNoFieldIsRefusedWithTheNearestRecipe) {
   EXPECT_EQ(Error(kGlue + "--fp16 --deepspeed d.json"),
-            "mpsctl: job.json has no field for --deepspeed, --fp16; write the "
-            "job by hand, from deploy/recipes/mrpc-bert.json\n");
+            "mpsctl: job.json has no field for --deepspeed, --fp16; `mpsctl "
+            "init DATA` writes a job.json for your data, and "
+            "deploy/recipes/mrpc-bert.json is one to copy\n");
   EXPECT_THAT(Error(kGlue + "--use_peft"), HasSubstr("--use_peft"));
   EXPECT_THAT(Error(kSft + "--task_name mrpc"),
               HasSubstr("deploy/recipes/chat-lora-7b.json"));

@@ -196,8 +196,9 @@ TEST_F(ListTest, Columns) {
             "{\"labels.team\":\"nlp\",\"loss\":null}\n"
             "{\"labels.team\":null,\"loss\":2.5}\n");
   EXPECT_THAT(RunVerb({"list", "--columns", "id,lost"}),
-              Fails(2, AllOf(HasSubstr("--columns lost: is not a column; "),
-                             HasSubstr("progress.step"))));
+              Fails(2, HasSubstr("lost: is not a column; did you mean loss?")));
+  EXPECT_THAT(RunVerb({"list", "--columns", "memory"}),
+              Fails(2, HasSubstr("progress.step")));
 }
 
 TEST_F(ListTest, Csv) {
@@ -833,6 +834,9 @@ TEST_F(ShowRecordTest, ListFindsDeletedJobsInOneOrder) {
   EXPECT_EQ(RunVerb({"list", "-q", "--past", "--sort", "create_time"}).out,
             std::string(kId) + "\n" + kOtherId + "\n");
   EXPECT_EQ(RunVerb({"list", "--past", "--count"}).out, "2\n");
+  data().past[0].mutable_progress()->set_step(3);
+  EXPECT_THAT(RunVerb({"list", "--past", "--columns", "loss,step"}),
+              Prints(testing::ContainsRegex("\n- +3/0\n")));
   EXPECT_EQ(
       RunVerb({"list", "--past", "--csv", "--columns", "id,past,tags"}).out,
       std::string("id,past,tags\r\n") + kOtherId +

@@ -67,10 +67,8 @@ TEST_F(StudyTest, DetachedThereIsNoResultToFetch) {
   AddJob(kId, v1::JOB_STATE_QUEUED);
   arguments_.detach = true;
   Fail("GetStudyResult", StatusCode::FAILED_PRECONDITION, "is QUEUED");
-  v1::StudyResult result;
-  EXPECT_EQ(FindOut(TestConsole(), arguments_, study_, &result), ExitCode::kOk);
-  EXPECT_EQ(err_.str(), "");
   EXPECT_EQ(RunIt(), ExitCode::kOk);
+  EXPECT_EQ(err_.str(), "");
   EXPECT_THAT(out_.str(), HasSubstr("mpsctl watch"));
 }
 
@@ -482,6 +480,8 @@ TEST_F(ProfileVerbTest, AJobIsProfiledAgainWithItsInputs) {
   EXPECT_FALSE(request.held());
   EXPECT_EQ(request.after_size(), 0);
   EXPECT_EQ(data().uploads, 0);
+  EXPECT_THAT(RunVerb({"check", "smoke", kOtherId}), Fails(11));
+  EXPECT_TRUE(data().submitted.back().study().has_smoke());
 }
 
 TEST_F(ProfileVerbTest, AStudyIsProfiledAsTheTrainingThatItLooksAt) {
@@ -492,12 +492,13 @@ TEST_F(ProfileVerbTest, AStudyIsProfiledAsTheTrainingThatItLooksAt) {
 
 TEST_F(ProfileVerbTest, TheTraceIsSavedAndTheVerdictKept) {
   const fs::path file = folder_ / "slow.json.gz";
+  AddFile("result.json", "{}");
   EXPECT_THAT(Profile({kOtherId, "--trace", file.string()}),
               Ends(4, HasSubstr("Verdict: warn\n")));
   EXPECT_FALSE(fs::exists(file));
   AddFile("trace.json.gz", "packed");
   EXPECT_THAT(Profile({kOtherId, "--trace", file.string()}),
-              Fails(11, HasSubstr("chrome://tracing")));
+              Fails(11, HasSubstr("1 file, 6 B in ")));
   EXPECT_EQ(*base::ReadFile(file), "packed");
 }
 

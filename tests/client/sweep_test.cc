@@ -52,14 +52,14 @@ TEST_F(SweepTest, PlacesForItsFilesAreLookedAtFirst) {
 }
 
 TEST_F(SweepTest, AGridIsOrdinaryJobsWithOneLabel) {
-  EXPECT_THAT(Sweep({"--grid", "training.learning_rate=1e-4,3e-4",
-                     "lora.r=8,16", "--priority", "2", "--label", "team=a",
-                     "--label", "lora.r=mine", "--hold", "--name", "Ann's"}),
-              Prints(AllOf(
-                  HasSubstr("Job 01KAH0000000000000000000AA is queued, QUEUED: "
-                            "learning_rate=0.0001 r=16\n"),
-                  HasSubstr("Sweep Ann's: 4 jobs\nRank them: `mpsctl list "
-                            "--label 'sweep=Ann'\\''s' --sort train_loss`"))));
+  EXPECT_THAT(
+      Sweep({"--grid", "training.learning_rate=1e-4,3e-4", "lora.r=8,16",
+             "--priority", "2", "--label", "team=a", "--label", "lora.r=mine",
+             "--hold", "--name", "Ann's"}),
+      Prints(AllOf(HasSubstr("Job 01KAH0000000000000000000AA QUEUED: "
+                             "learning_rate=0.0001 r=16\n"),
+                   HasSubstr("Sweep Ann's: 4 jobs\nRank them: `mpsctl list "
+                             "--label 'sweep=Ann'\\''s' --sort train_loss`"))));
   ASSERT_EQ(data().submitted.size(), 4u);
   std::set<std::string> keys;
   for (const v1::SubmitRequest& request : data().submitted) {
@@ -126,8 +126,8 @@ TEST_F(SweepTest, TheSameCommandQueuesTheRest) {
   data().most_made = 3;
   EXPECT_THAT(
       Sweep(args),
-      Prints(AllOf(HasSubstr("was queued before, QUEUED: r=1\n"),
-                   HasSubstr(" is queued, QUEUED: r=3\n"),
+      Prints(AllOf(HasSubstr(" was submitted before: QUEUED: r=1\n"),
+                   HasSubstr(" QUEUED: r=3\n"),
                    HasSubstr("Sweep j: 3 jobs, 2 of them from before"))));
   EXPECT_EQ(data().made, 3);
   // Another name, or key, is another sweep.

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <sstream>
+#include <string>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -47,6 +49,16 @@ TEST(FormatTest, CountsWithCommas) {
   EXPECT_EQ(Count(1234567), "1,234,567");
   EXPECT_EQ(Count(-1234), "-1,234");
   EXPECT_EQ(Count(INFINITY), "-");
+}
+
+TEST(FormatTest, ANarrowTableKeepsSomeOfItsLastColumn) {
+  Table table({"ID", "NAME"});
+  table.Add({"12345678", "SmolLM2-135M-Instruct"});
+  for (const int columns : {10, 26}) {
+    std::ostringstream out;
+    table.Print(out, columns);
+    EXPECT_EQ(out.str(), "ID        NAME\n12345678  SmolLM2-135M-In…\n");
+  }
 }
 
 TEST(FormatTest, CutsBetweenCharacters) {

@@ -266,7 +266,8 @@ TEST_F(ReadFoldersTest, AMissingModelSaysHowToGetIt) {
   };
   EXPECT_THAT(error_of("org/none"), HasSubstr("`mpsctl model pull org/none`"));
   EXPECT_THAT(error_of("org/none"),
-              HasSubstr("`mpsctl model push FOLDER --name org/none`"));
+              HasSubstr("`mpsctl model push FOLDER --name org/none`, or name "
+                        "one of `mpsctl model list`"));
   EXPECT_THAT(error_of("org/m"), HasSubstr("did you mean 'Org/m'? Else fetch"));
   has_hub = false;
   EXPECT_THAT(
