@@ -22,7 +22,7 @@ constexpr int64_t kOutputsAtOnce = 2048;
 
 struct LossAndDerivative {
   at::Tensor losses;      // fp32 [n, 1]
-  at::Tensor derivative;  // softmax − onehot, fp32 [n, vocab]
+  at::Tensor derivative;  // softmax − onehot, [n, vocab]
 };
 
 // softmax(logits) along the last dimension. Overwrites `logits` if the device
@@ -35,8 +35,23 @@ at::Tensor Softmax(at::Tensor logits, const Options& options) {
   return logits;
 }
 
-// The losses of a piece and their derivative by the logits. May overwrite
-// `logits`.
+// CrossEntropy with a derivative in `dtype`, of fewer bits than fp32: two
+// passes over the logits fewer. Overwrites `logits`.
+LossAndDerivative NarrowCrossEntropy(at::Tensor logits, const at::Tensor& index,
+                                     at::ScalarType dtype) {
+  at::_log_softmax_out(logits, logits, -1, /*half_to_float=*/false);
+  const at::Tensor of_target = logits.gather(1, index);
+  LossAndDerivative piece;
+  piece.losses = of_target.neg();
+  piece.derivative = at::empty_like(logits, dtype);
+  at::exp_out(piece.derivative, logits);
+  // p − 1 before it is rounded: p may be near 1.
+  piece.derivative.scatter_(1, index, of_target.expm1().to(dtype));
+  return piece;
+}
+
+// The losses of a piece and their derivative by the logits, in fp32. May
+// overwrite `logits`.
 LossAndDerivative CrossEntropy(at::Tensor logits, const at::Tensor& index,
                                const Options& options) {
   // −log softmax(l)[target] = log Σ exp(l) − l[target]. With m = max l and the
@@ -128,16 +143,24 @@ LossHead::Walk LossHead::Begin(const at::Tensor& h, const at::Tensor& targets,
 }
 
 void LossHead::LossOfHead(Walk& walk) {
+  const at::ScalarType dtype = walk.h.scalar_type();
+  const backend::Traits& traits = options_.traits;
+  const bool wide = !gradient_.defined() || traits.wide_products;
+  const bool narrow = dtype != at::kFloat && wide && traits.mixes_dtypes &&
+                      traits.softmax_in_place;
   walk.ForEachPiece([&](const Rows& rows) {
+    at::Tensor logits = Logits(walk, rows(walk.h));
+    const at::Tensor index = rows(walk.index);
     const LossAndDerivative piece =
-        CrossEntropy(Logits(walk, rows(walk.h)), rows(walk.index), options_);
+        narrow ? NarrowCrossEntropy(std::move(logits), index, dtype)
+               : CrossEntropy(std::move(logits), index, options_);
     rows(walk.losses).copy_(piece.losses);
-    const at::Tensor d = piece.derivative.to(walk.h.scalar_type());
+    const at::Tensor d = piece.derivative.to(dtype);
     TimesWeight(d, walk, rows(walk.grad));
     if (!gradient_.defined()) return;
     // A device without wide products has the same rate in fp32, and D already;
     // a product in bf16 would take memory of the size of W.
-    AddProduct(gradient_, options_.traits.wide_products ? d : piece.derivative,
+    AddProduct(gradient_, traits.wide_products ? d : piece.derivative,
                rows(walk.scaled), options_,
                rows.begin == 0 && options_.fresh());
   });
