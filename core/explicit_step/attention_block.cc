@@ -181,7 +181,7 @@ at::Tensor AttentionBlock::Backward(const at::Tensor& dh, const at::Tensor& x,
   const profile::BlockMark mark("mpsd::attention backward");
   base::Check(tape.rstd.defined() && tape.attention.q.defined(),
               "Backward comes after Forward or ForwardAgain");
-  const bool below = wants_dx || qkv_.adapted();
+  const bool below = wants_dx || qkv_.trained();
   const at::Tensor dout = out_.Backward(
       {dh}, {.tensor = [&] { return tape.attention.out; }}, tape.out, below);
   if (!below) return {};

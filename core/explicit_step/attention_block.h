@@ -68,9 +68,9 @@ struct AttentionBlockTape {
 
 // The first half of a decoder layer. Rows are tokens: x, n, h and their
 // gradients [tokens, hidden_size]; q and o [tokens, heads · dim]; k and v
-// [tokens, kv_heads · dim]. Linears are frozen and may have adapters
-// (LinearGroup); norms are frozen (norm.h); attention is in
-// core/model/planned_attention.h. Forward:
+// [tokens, kv_heads · dim]. Linears are in LinearGroup, norms in norm.h: both
+// add their weights' gradients; attention is in core/model/planned_attention.h.
+// Forward:
 //   n  = norm(x)
 //   q, k, v = n W_qᵀ + …, n W_kᵀ + …, n W_vᵀ + …      one LinearGroup
 //   q′ = rope(q_norm(q)),  k′ = rope(k_norm(k))        norms: only Qwen3
@@ -83,8 +83,8 @@ struct AttentionBlockTape {
 //   dn = dq W_q + dk W_k + dv W_v + …
 //   dx = dh + normᵀ(dn)
 // where fᵀ(dy) is the gradient by f's input, and "…" is the biases (forward)
-// and the adapters' terms. Each LinearGroup also adds its adapters' gradients.
-// If no gradient is needed below o, or below q, k and v, Backward ends there.
+// and the adapters' terms. If no gradient is needed below o, or below q, k and
+// v, Backward ends there.
 class AttentionBlock {
  public:
   // `layer` must outlive it.
@@ -107,7 +107,7 @@ class AttentionBlock {
                       const RopeTable& rope, const AttentionBlockTape& tape,
                       bool wants_dx) const;
 
-  bool adapted() const { return qkv_.adapted() || out_.adapted(); }
+  bool trained() const { return qkv_.trained() || out_.trained(); }
 
  private:
   // o, from the projections: qkv[0] is q and k concatenated, qkv[1] is v.

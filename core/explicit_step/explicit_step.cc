@@ -6,6 +6,7 @@
 
 #include <optional>
 
+#include "absl/memory/memory.h"
 #include "core/base/check.h"
 #include "core/base/clock.h"
 #include "core/device/block_mark.h"
@@ -19,44 +20,56 @@ attention::HeadShape ShapeOf(const spec::ModelConfig& config) {
           config.head_dim};
 }
 
+Options With(Options options, const TrainedWeights* weights) {
+  options.weights = weights;
+  return options;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ExplicitStep>> ExplicitStep::Create(
-    const model::Decoder& decoder, const std::vector<at::Tensor>& trained,
+    const model::Decoder& decoder, optim::ParameterSet& parameters,
     const Options& options) {
   Options complete = options;
   complete.eps = at::full({}, decoder.config().rms_norm_eps,
                           at::device(decoder.norm().weight.device()));
-  std::unique_ptr<ExplicitStep> step(new ExplicitStep(decoder, complete));
+  const bool whole =
+      parameters.GradientOf(decoder.embedding().weight).defined() &&
+      parameters.element_count() == spec::ParameterCount(decoder.config());
+  auto step =
+      absl::WrapUnique(new ExplicitStep(decoder, parameters, complete, whole));
+  if (whole) return step;
   const size_t count = 2 * static_cast<size_t>(step->pack_.adapters());
-  if (count != trained.size()) {
+  if (count == 0 || count != parameters.parameters().size()) {
     return absl::FailedPreconditionError(
-        "weights of the model itself are trained");
+        "some of the model's own weights are trained");
   }
-  if (count == 0) return absl::FailedPreconditionError("no adapter");
-  step->pack_.Allocate(trained.front().device(), options.dtype);
+  step->pack_.Allocate(decoder.norm().weight.device(), options.dtype);
   return step;
 }
 
 ExplicitStep::ExplicitStep(const model::Decoder& decoder,
-                           const Options& options)
+                           optim::ParameterSet& parameters,
+                           const Options& options, bool whole)
     : decoder_(decoder),
-      options_(options),
+      weights_({parameters}),
+      options_(With(options, whole ? &weights_ : nullptr)),
       shape_(ShapeOf(decoder.config())),
-      head_(decoder.head(), options, pack_),
+      head_(decoder.head(), options_, pack_),
       recompute_(options.recompute) {
   for (const model::DecoderLayer& layer : decoder.layers()) {
     layers_.push_back(std::unique_ptr<Layer>(
         new Layer{AttentionBlock(layer, shape_, options_, pack_),
                   MlpBlock(layer, options_, pack_), layer.window}));
   }
-  while (lowest_ < layers_.size() && !layers_[lowest_]->adapted()) ++lowest_;
+  while (lowest_ < layers_.size() && !layers_[lowest_]->trained()) ++lowest_;
 }
 
 void ExplicitStep::Begin() {
   const profile::BlockMark mark("mpsd::adapters");
   const at::AutoDispatchBelowADInplaceOrView no_graph;
-  pack_.Refresh();
+  weights_.fresh = true;
+  if (!whole()) pack_.Refresh();
   begun_ = true;
 }
 
@@ -64,7 +77,8 @@ void ExplicitStep::End() {
   const profile::BlockMark mark("mpsd::adapters backward");
   const at::AutoDispatchBelowADInplaceOrView no_graph;
   base::Check(std::exchange(begun_, false), "Begin comes before End");
-  pack_.CollectGradients();
+  if (!whole()) return pack_.CollectGradients();
+  if (weights_.fresh) weights_.parameters.ZeroGradients();
 }
 
 const ExplicitStep::Context& ExplicitStep::ContextOf(
@@ -125,7 +139,7 @@ void ExplicitStep::NoteKernels(const Context& context) {
   for (size_t i = 0; i < layers_.size(); ++i) {
     const attention::AttentionPlan& plan = context.plans.at(layers_[i]->window);
     attention_.forward.insert(attention::NameOf(plan.forward));
-    if (i > lowest_ || (i == lowest_ && layers_[i]->attention.adapted())) {
+    if (i > lowest_ || (i == lowest_ && layers_[i]->attention.trained())) {
       attention_.backward.insert(attention::NameOf(plan.backward));
     }
   }
@@ -159,7 +173,7 @@ at::Tensor ExplicitStep::Backward(const Layer& layer, const at::Tensor& dy,
                                           tape.attention);
   }
   if (!tape.mlp.gate.defined()) layer.mlp.ForwardAgain(tape.h, tape.mlp);
-  const bool below = wants_dx || layer.attention.adapted();
+  const bool below = wants_dx || layer.attention.trained();
   const at::Tensor dh = layer.mlp.Backward(dy, tape.h, tape.mlp, below);
   if (!below) return {};
   // The MLP's activations are freed before attention's backward makes its own.
@@ -188,6 +202,22 @@ at::Tensor ExplicitStep::Head(const at::Tensor& y,
   return at::zeros_like(y).index_add_(0, rows, d);
 }
 
+void ExplicitStep::EmbeddingBackward(const at::Tensor& ids,
+                                     const at::Tensor& d) const {
+  const profile::BlockMark mark("mpsd::embedding backward");
+  const model::Embedding& embedding = decoder_.embedding();
+  at::Tensor rows = d.to(at::kFloat);
+  if (embedding.padding_row >= 0) {
+    rows = rows.masked_fill((ids == embedding.padding_row).unsqueeze(1), 0);
+  }
+  const at::Tensor& gradient = embedding.weight.grad();
+  // A tied head's is already there.
+  if (options_.fresh() && !decoder_.head().weight.is_same(embedding.weight)) {
+    gradient.zero_();
+  }
+  gradient.index_add_(0, ids, rows);
+}
+
 at::Tensor ExplicitStep::Add(const model::DecoderInputs& inputs,
                              const model::LabelSelection& labels,
                              double scale) {
@@ -206,7 +236,7 @@ at::Tensor ExplicitStep::Add(const model::DecoderInputs& inputs,
   for (size_t i = 0; i < layers_.size(); ++i) {
     const profile::BlockMark mark(static_cast<int64_t>(i), "");
     base::CountWork();
-    // Below the lowest adapter no gradient is needed: nothing is kept.
+    // Below the lowest trained layer no gradient is needed: nothing is kept.
     if (i < lowest_) {
       Tape unused;
       x = Forward(*layers_[i], x, context, unused);
@@ -221,10 +251,12 @@ at::Tensor ExplicitStep::Add(const model::DecoderInputs& inputs,
   for (size_t i = layers_.size(); i-- > lowest_;) {
     const profile::BlockMark mark(static_cast<int64_t>(i), " backward");
     base::CountWork();
-    d = Backward(*layers_[i], d, context, tapes[i], i > lowest_);
+    d = Backward(*layers_[i], d, context, tapes[i], whole() || i > lowest_);
     tapes[i] = {};
     Commit(i);
   }
+  if (whole()) EmbeddingBackward(ids.flatten(), d);
+  weights_.fresh = false;
   return sum;
 }
 

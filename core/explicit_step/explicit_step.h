@@ -22,11 +22,11 @@
 
 namespace mpsd::explicit_step {
 
-// Computes the gradients of a decoder's LoRA adapters; the decoder's own
-// weights are frozen. Forward and backward are hand-written over saved
-// activations: no autograd graph, no weight gradients, and the tape has only
-// what the backward reads. The result equals autograd over the same model up to
-// rounding (in bf16 the adapters multiply in bf16 here and in fp32 under
+// Computes the gradients of a decoder's LoRA adapters or of all its weights.
+// Forward and backward are hand-written over saved activations: no autograd
+// graph, no gradients of frozen weights, and the tape has only what the
+// backward reads. The result equals autograd over the same model up to rounding
+// (in bf16 adapters and norms multiply in bf16 here and in fp32 under
 // autograd).
 //
 //   step.Begin();  for each micro-batch: step.Add(…);  step.End();
@@ -36,12 +36,11 @@ namespace mpsd::explicit_step {
 // those of the latest are kept from step to step.
 class ExplicitStep {
  public:
-  // FailedPrecondition, with the reason, if `trained` has weights of the model
-  // itself, which this step does not cover. spec::ChooseGradients predicts the
-  // answer. `decoder`, which must already carry its adapters, must outlive the
-  // step.
+  // `parameters` are those of the adapters that `decoder` carries, or all of
+  // its weights; FailedPrecondition, with the reason, for anything else.
+  // spec::ChooseGradients predicts the answer. Both must outlive the step.
   static absl::StatusOr<std::unique_ptr<ExplicitStep>> Create(
-      const model::Decoder& decoder, const std::vector<at::Tensor>& trained,
+      const model::Decoder& decoder, optim::ParameterSet& parameters,
       const Options& options);
 
   // What the backward recomputes, from the next Add on. Starts as
@@ -51,7 +50,8 @@ class ExplicitStep {
   // work encoded so far (MPS executes only what was committed). Null: no calls.
   void set_commit(std::function<void()> commit) { commit_ = std::move(commit); }
 
-  // Copies the parameters' current values into the step's own buffers.
+  // Forgets the gradients; copies the adapters' current values into the step's
+  // own buffers.
   void Begin();
   // Adds `scale` times the gradient of the summed loss. Returns the summed
   // loss, an fp32 scalar on the device.
@@ -68,7 +68,7 @@ class ExplicitStep {
     AttentionBlock attention;
     MlpBlock mlp;
     int64_t window;
-    bool adapted() const { return attention.adapted() || mlp.adapted(); }
+    bool trained() const { return attention.trained() || mlp.trained(); }
   };
   // What one layer keeps from its forward to its backward.
   struct Tape {
@@ -92,7 +92,9 @@ class ExplicitStep {
     bool operator==(const ContextKey&) const = default;
   };
 
-  ExplicitStep(const model::Decoder& decoder, const Options& options);
+  ExplicitStep(const model::Decoder& decoder, optim::ParameterSet& parameters,
+               const Options& options, bool whole);
+  bool whole() const { return options_.weights != nullptr; }
   // The context is valid until the next call.
   const Context& ContextOf(const model::DecoderInputs& inputs);
   Context MakeContext(const model::DecoderInputs& inputs);
@@ -108,14 +110,17 @@ class ExplicitStep {
   // output y.
   at::Tensor Head(const at::Tensor& y, const model::LabelSelection& labels,
                   double scale, const Context& context, at::Tensor& sum);
+  // Adds d [tokens, hidden_size] to the embedding's gradient; `ids` [tokens].
+  void EmbeddingBackward(const at::Tensor& ids, const at::Tensor& d) const;
 
   const model::Decoder& decoder_;
-  const Options options_;
+  TrainedWeights weights_;  // of a model that is trained whole
+  const Options options_;   // with a pointer to them
   const attention::HeadShape shape_;
   LoraPack pack_;
   LossHead head_;
   std::vector<std::unique_ptr<Layer>> layers_;
-  size_t lowest_ = 0;   // the lowest layer with an adapter
+  size_t lowest_ = 0;   // the lowest trained layer
   bool begun_ = false;  // from Begin to End
   spec::Recompute recompute_;
   std::function<void()> commit_;

@@ -10,24 +10,19 @@
 #include "core/base/check.h"
 #include "core/model/losses.h"
 #include "core/model/products.h"
+#include "core/spec/job_layers.h"
 
 namespace mpsd::explicit_step {
 namespace {
 
 using model::LabelSelection;
 
-constexpr int64_t kLogitsAtOnce = int64_t{1} << 25;
-constexpr int64_t kFewestRows = 256;
 // BLAS's CPU threads share a product of more outputs than this badly.
 constexpr int64_t kOutputsAtOnce = 2048;
 
-int64_t RowsAtOnce(int64_t vocab_size) {
-  return std::max(kFewestRows, kLogitsAtOnce / vocab_size / 64 * 64);
-}
-
 struct LossAndDerivative {
   at::Tensor losses;      // fp32 [n, 1]
-  at::Tensor derivative;  // softmax − onehot, fp32 [n, vocab]
+  at::Tensor derivative;  // softmax − onehot, [n, vocab]
 };
 
 // softmax(logits) along the last dimension. Overwrites `logits` if the device
@@ -40,8 +35,23 @@ at::Tensor Softmax(at::Tensor logits, const Options& options) {
   return logits;
 }
 
-// The losses of a piece and their derivative by the logits. May overwrite
-// `logits`.
+// CrossEntropy with a derivative in `dtype`, of fewer bits than fp32: two
+// passes over the logits fewer. Overwrites `logits`.
+LossAndDerivative NarrowCrossEntropy(at::Tensor logits, const at::Tensor& index,
+                                     at::ScalarType dtype) {
+  at::_log_softmax_out(logits, logits, -1, /*half_to_float=*/false);
+  const at::Tensor of_target = logits.gather(1, index);
+  LossAndDerivative piece;
+  piece.losses = of_target.neg();
+  piece.derivative = at::empty_like(logits, dtype);
+  at::exp_out(piece.derivative, logits);
+  // p − 1 before it is rounded: p may be near 1.
+  piece.derivative.scatter_(1, index, of_target.expm1().to(dtype));
+  return piece;
+}
+
+// The losses of a piece and their derivative by the logits, in fp32. May
+// overwrite `logits`.
 LossAndDerivative CrossEntropy(at::Tensor logits, const at::Tensor& index,
                                const Options& options) {
   // −log softmax(l)[target] = log Σ exp(l) − l[target]. With m = max l and the
@@ -74,12 +84,14 @@ struct LossHead::Walk {
   at::Tensor h, weight, weight_t;
   at::Tensor index;         // int64 [n, 1]: the target, or 0 without one
   at::Tensor real, scales;  // fp32 [n, 1]: 1 or 0; s of the formulas
+  at::Tensor scaled;        // s ∘ h, for dW = (s ∘ D)ᵀ h = Dᵀ (s ∘ h)
+  int64_t step = 0;         // rows of a piece
   // Filled in piece by piece: fp32 [n, 1], [n, hidden_size].
   at::Tensor losses, grad;
 
   template <typename Visit>
   void ForEachPiece(const Visit& visit) const {
-    const int64_t rows = h.size(0), step = RowsAtOnce(weight.size(0));
+    const int64_t rows = h.size(0);
     for (int64_t at = 0; at < rows; at += step) {
       visit(Rows{at, std::min(step, rows - at)});
     }
@@ -90,7 +102,10 @@ LossHead::LossHead(const model::Linear& head, const Options& options,
                    LoraPack& pack)
     : head_(head),
       options_(options),
-      adapters_({{&head}}, /*norm_weight=*/{}, options, pack) {}
+      adapters_({{&head}}, /*norm_weight=*/{}, options, pack),
+      gradient_(head.weight.defined() && head.weight.requires_grad()
+                    ? head.weight.grad()
+                    : at::Tensor()) {}
 
 LossHead::Result LossHead::Loss(const at::Tensor& h, const at::Tensor& targets,
                                 double scale) {
@@ -116,16 +131,38 @@ LossHead::Walk LossHead::Begin(const at::Tensor& h, const at::Tensor& targets,
   walk.weight_t = walk.weight.t();
   walk.losses = at::empty({h.size(0), 1}, h.options().dtype(at::kFloat));
   walk.grad = at::empty_like(h);
+  walk.step = spec::LabelsPerPiece(walk.weight.size(0), gradient_.defined(),
+                                   options_.traits.cached_pieces);
+  if (gradient_.defined()) {
+    walk.scaled = h.to(at::kFloat) * walk.scales;
+    if (options_.traits.wide_products) {
+      walk.scaled = walk.scaled.to(h.scalar_type());
+    }
+  }
   return walk;
 }
 
 void LossHead::LossOfHead(Walk& walk) {
+  const at::ScalarType dtype = walk.h.scalar_type();
+  const backend::Traits& traits = options_.traits;
+  const bool wide = !gradient_.defined() || traits.wide_products;
+  const bool narrow = dtype != at::kFloat && wide && traits.mixes_dtypes &&
+                      traits.softmax_in_place;
   walk.ForEachPiece([&](const Rows& rows) {
+    at::Tensor logits = Logits(walk, rows(walk.h));
+    const at::Tensor index = rows(walk.index);
     const LossAndDerivative piece =
-        CrossEntropy(Logits(walk, rows(walk.h)), rows(walk.index), options_);
+        narrow ? NarrowCrossEntropy(std::move(logits), index, dtype)
+               : CrossEntropy(std::move(logits), index, options_);
     rows(walk.losses).copy_(piece.losses);
-    const at::Tensor d = piece.derivative.to(walk.h.scalar_type());
+    const at::Tensor d = piece.derivative.to(dtype);
     TimesWeight(d, walk, rows(walk.grad));
+    if (!gradient_.defined()) return;
+    // A device without wide products has the same rate in fp32, and D already;
+    // a product in bf16 would take memory of the size of W.
+    AddProduct(gradient_, traits.wide_products ? d : piece.derivative,
+               rows(walk.scaled), options_,
+               rows.begin == 0 && options_.fresh());
   });
   // s multiplies dh, not D: dh = (s ∘ D) W = s ∘ (D W), and dh has fewer
   // columns than D.

@@ -9,9 +9,9 @@
 
 namespace mpsd::explicit_step {
 
-// A frozen head with its adapters, if any, and the loss of its predictions.
-// Loss and gradient of n tokens are computed in one walk over pieces of rows. A
-// piece has about 2^25 logits; the logits of all tokens never exist at once.
+// A head with its adapters, if any, and the loss of its predictions. Loss and
+// gradients of n tokens are computed in one walk over pieces of rows
+// (spec::LabelsPerPiece); the logits of all tokens never exist at once.
 // Shapes: h [n, hidden_size], W [vocab, hidden_size], b [vocab], l and D [n,
 // vocab], targets [n]; t, A and B̃ are those of the head's own LinearGroup.
 // Forward:
@@ -21,6 +21,7 @@ namespace mpsd::explicit_step {
 //   D  = s ∘ (softmax(l) − onehot(target))
 //   dh = D W + dt A,  dt = D B̃ᵀ
 //   dB̃ += tᵀ D,  dA += dtᵀ h
+//   dW += Dᵀ h, in fp32, if W requires a gradient: then its .grad exists
 class LossHead {
  public:
   // `head`, which must already carry its adapter, must outlive this object.
@@ -31,7 +32,7 @@ class LossHead {
     at::Tensor grad;  // scale · d(sum)/dh, [n, hidden_size]
   };
   // `targets` int64 [n]; base::kIgnoreIndex marks rows without a target. Adds
-  // to the adapters' gradients.
+  // to the gradients of W and of the adapters.
   Result Loss(const at::Tensor& h, const at::Tensor& targets, double scale);
 
   // The CPU's logits, kept from call to call: otherwise the system would map a
@@ -55,6 +56,7 @@ class LossHead {
   const model::Linear& head_;
   const Options options_;
   const LinearGroup adapters_;
+  const at::Tensor gradient_;  // of W; undefined: frozen
   at::Tensor buffer_;
 };
 

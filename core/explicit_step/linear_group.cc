@@ -15,6 +15,21 @@
 namespace mpsd::explicit_step {
 namespace {
 
+// Whether `b` begins in memory where `a` ends.
+bool IsAdjacent(const at::Tensor& a, const at::Tensor& b) {
+  return a.is_contiguous() && b.is_contiguous() &&
+         a.storage().is_alias_of(b.storage()) &&
+         b.storage_offset() == a.storage_offset() + a.numel();
+}
+
+// Both as one tensor.
+at::Tensor Joined(const at::Tensor& a, const at::Tensor& b) {
+  if (!IsAdjacent(a, b)) return at::cat({a, b});
+  std::vector<int64_t> sizes = a.sizes().vec();
+  sizes[0] += b.size(0);
+  return a.as_strided(sizes, a.strides(), a.storage_offset());
+}
+
 OutputAdapters MakeOutputAdapters(
     const std::vector<const model::Linear*>& linears, int64_t rank_begin) {
   OutputAdapters part;
@@ -199,13 +214,6 @@ void LoraPack::CollectGradients() {
 
 namespace {
 
-// Whether `b` begins in memory where `a` ends.
-bool IsAdjacent(const at::Tensor& a, const at::Tensor& b) {
-  return a.is_contiguous() && b.is_contiguous() &&
-         a.storage().is_alias_of(b.storage()) &&
-         b.storage_offset() == a.storage_offset() + a.numel();
-}
-
 bool AnyAdapted(const std::vector<std::vector<const model::Linear*>>& parts) {
   for (const auto& part : parts) {
     for (const model::Linear* l : part) {
@@ -252,31 +260,43 @@ LinearGroup::OutputBlocks LinearGroup::MakeOutputBlocks(
     block.begin = rows;
     block.out = l->out_features();
     rows += block.out;
-    if (l->bias.defined()) block.bias = l->bias.to(options_.dtype);
+    if (l->bias.defined()) block.bias = l->bias.detach().to(options_.dtype);
     if (l->weight.defined() && l->weight.scalar_type() == options_.dtype) {
-      block.weight = l->weight;
+      block.weight = l->weight.detach();
     }
-    // Weights that are adjacent in memory (DecoderLoader places q and k so) are
-    // one matrix: one GEMM reads x once for both.
-    const bool joins = !part.empty() && block.weight.defined() &&
-                       part.back().weight.defined() &&
-                       IsAdjacent(part.back().weight, block.weight) &&
-                       part.back().bias.defined() == block.bias.defined();
-    if (!joins) {
+    if (part.empty() || !Joins(part.back(), block)) {
       part.push_back(std::move(block));
-    } else {
-      Block& last = part.back();
-      last.out += block.out;
-      last.weight = last.weight.as_strided({last.out, l->in_features()},
-                                           {l->in_features(), 1},
-                                           last.weight.storage_offset());
-      if (block.bias.defined()) last.bias = at::cat({last.bias, block.bias});
+      continue;
     }
-    if (part.back().weight.defined()) {
-      part.back().weight_t = part.back().weight.t();
-    }
+    Block& last = part.back();
+    last.out += block.out;
+    last.weight = Joined(last.weight, block.weight);
+    if (block.bias.defined()) last.bias = Joined(last.bias, block.bias);
   }
+  for (Block& block : part) Complete(block);
   return part;
+}
+
+bool LinearGroup::Joins(const Block& a, const Block& b) const {
+  if (!a.weight.defined() || !b.weight.defined() ||
+      a.bias.defined() != b.bias.defined() || !IsAdjacent(a.weight, b.weight)) {
+    return false;
+  }
+  // A copy of trained biases would keep their first values.
+  return options_.weights == nullptr || !a.bias.defined() ||
+         IsAdjacent(a.bias, b.bias);
+}
+
+void LinearGroup::Complete(Block& block) const {
+  if (!block.weight.defined()) return;
+  block.weight_t = block.weight.t();
+  if (options_.weights == nullptr) return;
+  const optim::ParameterSet& parameters = options_.weights->parameters;
+  block.weight_grad = parameters.GradientOf(block.weight);
+  base::Check(block.weight_grad.defined(), "a trained weight has a gradient");
+  if (!block.bias.defined()) return;
+  block.bias_grad = parameters.GradientOf(block.bias);
+  base::Check(block.bias_grad.defined(), "a trained bias has a gradient");
 }
 
 at::Tensor LinearGroup::Weight(const Block& block) const {
@@ -321,9 +341,7 @@ at::Tensor LinearGroup::BaseBackward(const std::vector<at::Tensor>& dy) const {
   at::Tensor dx;
   for (size_t i = 0; i < parts_.size(); ++i) {
     for (const Block& block : parts_[i]) {
-      const at::Tensor d = parts_[i].size() == 1
-                               ? dy[i]
-                               : dy[i].narrow(1, block.begin, block.out);
+      const at::Tensor d = Columns(dy[i], block);
       const at::Tensor w = Weight(block);
       if (by_inner_product) {
         const at::Tensor product = products::InnerProduct(d, w.t());
@@ -336,6 +354,20 @@ at::Tensor LinearGroup::BaseBackward(const std::vector<at::Tensor>& dy) const {
     }
   }
   return dx;
+}
+
+void LinearGroup::WeightsBackward(const std::vector<at::Tensor>& dy,
+                                  const at::Tensor& x) const {
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    for (const Block& block : parts_[i]) {
+      const at::Tensor d = Columns(dy[i], block);
+      AddProduct(block.weight_grad, d, x, options_, options_.fresh());
+      at::Tensor gradient = block.bias_grad;
+      if (!gradient.defined()) continue;
+      const at::Tensor sum = d.sum({0}, /*keepdim=*/false, at::kFloat);
+      options_.fresh() ? gradient.copy_(sum) : gradient.add_(sum);
+    }
+  }
 }
 
 at::Tensor LinearGroup::LowRankColumns(const at::Tensor& low_rank,
@@ -409,19 +441,25 @@ at::Tensor LinearGroup::DroppedLowRank(const at::Tensor& x,
   return at::cat(low_rank, 1);
 }
 
-void LinearGroup::AddProduct(at::Tensor gradient, const at::Tensor& low_rank,
-                             const at::Tensor& wide) const {
-  const at::Tensor left = options_.traits.transposed_left
-                              ? low_rank.t()
-                              : low_rank.t().contiguous();  // small: R columns
+void AddProduct(at::Tensor gradient, const at::Tensor& left,
+                const at::Tensor& right, const Options& options,
+                bool replaces) {
+  const at::Tensor across =
+      options.traits.transposed_left ? left.t() : left.t().contiguous();
+  const bool narrow = right.scalar_type() != at::kFloat;
   // The sum over micro-batches stays in fp32: added up in bf16, late
   // micro-batches would be rounded away.
-  if (wide.scalar_type() == at::kFloat) {
-    gradient.addmm_(left, wide);
-  } else if (options_.traits.wide_products) {
-    at::addmm_out(gradient, gradient, left, wide, at::kFloat);
+  if (narrow && !options.traits.wide_products) {
+    const at::Tensor product = at::mm(across, right);
+    replaces ? gradient.copy_(product) : gradient.add_(product.to(at::kFloat));
+  } else if (narrow && replaces) {
+    at::mm_out(gradient, across, right, at::kFloat);
+  } else if (narrow) {
+    at::addmm_out(gradient, gradient, across, right, at::kFloat);
+  } else if (replaces) {
+    at::mm_out(gradient, across, right);
   } else {
-    gradient.add_(at::mm(left, wide).to(at::kFloat));
+    gradient.addmm_(across, right);
   }
 }
 
@@ -440,6 +478,7 @@ at::Tensor LinearGroup::Backward(const std::vector<at::Tensor>& dy,
   base::CheckEqual(dy.size(), parts_.size(), "gradients and parts");
   at::Tensor dx;
   if (wants_dx) dx = BaseBackward(dy);
+  if (options_.weights != nullptr) WeightsBackward(dy, input.tensor());
   if (lora_ == nullptr) return dx;
   std::vector<at::Tensor> d_low_ranks;
   for (size_t i = 0; i < dy.size(); ++i) {
@@ -457,7 +496,7 @@ at::Tensor LinearGroup::Backward(const std::vector<at::Tensor>& dy,
 at::Tensor LinearGroup::OutputBackward(const OutputAdapters& part,
                                        const at::Tensor& dy,
                                        const at::Tensor& low_rank) const {
-  AddProduct(part.grad_b, low_rank, dy);
+  AddProduct(part.grad_b, low_rank, dy, options_, /*replaces=*/false);
   const std::optional<int64_t> most = options_.traits.max_sum;
   return most && part.out > *most ? products::TimesInPieces(dy, part.b_t, *most)
                                   : at::mm(dy, part.b_t);
@@ -473,7 +512,7 @@ void LinearGroup::AdapterInputBackward(const at::Tensor& d_low_rank,
   AddProduct(lora_->grad_a,
              input.rstd.defined() ? Scaled(d_low_rank, input.rstd, options_)
                                   : d_low_rank,
-             x);
+             x, options_, /*replaces=*/false);
 }
 
 void LinearGroup::DroppedBackward(const at::Tensor& d_low_rank,
@@ -487,7 +526,8 @@ void LinearGroup::DroppedBackward(const at::Tensor& d_low_rank,
       const int64_t begin = part.rank_begin + t.rank_begin;
       const at::Tensor d = d_low_rank.narrow(1, begin, t.rank).contiguous();
       AddProduct(lora_->grad_a.narrow(0, begin, t.rank), d,
-                 at::native_dropout_backward(x, *mask, scale));
+                 at::native_dropout_backward(x, *mask, scale), options_,
+                 /*replaces=*/false);
       if (dx.defined()) {
         dx.add_(at::native_dropout_backward(
             at::mm(d, lora_->a.narrow(0, begin, t.rank)), *mask, scale));

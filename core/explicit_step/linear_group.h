@@ -12,9 +12,18 @@
 #include "core/lora/lora.h"
 #include "core/model/attention_plan.h"
 #include "core/model/layers.h"
+#include "core/optim/parameters.h"
 #include "core/spec/train_spec.h"
 
 namespace mpsd::explicit_step {
+
+// All weights of a model, if they are trained themselves.
+struct TrainedWeights {
+  optim::ParameterSet& parameters;
+  // The gradients hold nothing of this step yet: what is added first replaces
+  // their numbers, which saves a pass of zeros and one of reading them.
+  bool fresh = true;
+};
 
 struct Options : attention::Options {
   spec::Recompute recompute = spec::Recompute::kNone;
@@ -22,7 +31,17 @@ struct Options : attention::Options {
   // there once. ExplicitStep::Create fills it in; undefined: each norm makes
   // its own.
   at::Tensor eps = {};
+  // Null: the model's own weights are frozen. ExplicitStep fills it in.
+  const TrainedWeights* weights = nullptr;
+
+  bool fresh() const { return weights != nullptr && weights->fresh; }
 };
+
+// gradient += leftᵀ right, summed in fp32; `replaces`: without the gradient's
+// own numbers. Shapes: gradient fp32 [m, n], left [tokens, m], right [tokens,
+// n].
+void AddProduct(at::Tensor gradient, const at::Tensor& left,
+                const at::Tensor& right, const Options& options, bool replaces);
 
 // One adapter and its position in the part.
 struct LoraTarget {
@@ -116,19 +135,21 @@ struct LoraTape {
   std::vector<at::Tensor> masks;  // of dropout, one per target; or empty
 };
 
-// The frozen linears that share one input x, with their adapters. The linears
-// come in parts; the linears of a part write adjacent columns of one output.
-// Rows are tokens: x and dx [tokens, in], yₚ and dyₚ [tokens, outₚ]. Part p:
-//   Wₚ [outₚ, in], bₚ [outₚ]   the frozen weights and biases, stacked
+// The linears that share one input x, with their adapters. The linears come in
+// parts; the linears of a part write adjacent columns of one output. Rows are
+// tokens: x and dx [tokens, in], yₚ and dyₚ [tokens, outₚ]. Part p:
+//   Wₚ [outₚ, in], bₚ [outₚ]   the weights and biases, stacked
 //   A [R, in]                  the A of all adapters of the group, stacked
 //   B̃ₚ [Rₚ, outₚ]              scaling · Bᵀ of each adapter on the diagonal
 //   tₚ, dtₚ [tokens, Rₚ]       p's columns of t and dt; R = Σ Rₚ
 // Forward (the residual, if given, is added to y₀):
 //   t  = x Aᵀ
 //   yₚ = x Wₚᵀ + bₚ + tₚ B̃ₚ
-// Backward (dA and dB̃ₚ add up in fp32 over micro-batches, LoraGroup):
+// Backward (gradients of weights add up in fp32 over micro-batches; those of A
+// and B̃ₚ are LoraGroup's, those of Wₚ and bₚ the parameters' own):
 //   dtₚ = dyₚ B̃ₚᵀ      dB̃ₚ += tₚᵀ dyₚ
 //   dx  = Σ dyₚ Wₚ + dt A      dA += dtᵀ x
+//   dWₚ += dyₚᵀ x      dbₚ += Σ dyₚ over the tokens; if they are trained
 //
 // With dropout adapter i reads dᵢ(x) = x ∘ maskᵢ / (1 − probability): tᵢ =
 // dᵢ(x) Aᵢᵀ, dAᵢ += dtᵢᵀ dᵢ(x), and dx += dᵢ(dtᵢ Aᵢ).
@@ -146,6 +167,8 @@ class LinearGroup {
               LoraPack& pack);
 
   bool adapted() const { return lora_ != nullptr; }
+  // Whether Backward adds to any gradient: of adapters, or of the weights.
+  bool trained() const { return adapted() || options_.weights != nullptr; }
 
   // One output per part. `residual` [tokens, out], if defined, is added to the
   // first.
@@ -161,7 +184,7 @@ class LinearGroup {
   // The input x, in the form from which the gradient of A is computed.
   struct Input {
     // Returns x, or the z of x = z · rstd · w. Called only if the group is
-    // adapted.
+    // trained.
     std::function<at::Tensor()> tensor;
     at::Tensor rstd = {};  // fp32 [tokens, 1], if `tensor` returns z
   };
@@ -169,8 +192,8 @@ class LinearGroup {
   // constructor.
   Input OfNorm(const at::Tensor& z, const at::Tensor& rstd,
                const model::RmsNorm& norm) const;
-  // Adds to the adapters' gradients. Returns dx, or an undefined tensor if
-  // `wants_dx` is false.
+  // Adds to the gradients. Returns dx, or an undefined tensor if `wants_dx` is
+  // false.
   at::Tensor Backward(const std::vector<at::Tensor>& dy, const Input& input,
                       const LoraTape& tape, bool wants_dx) const;
 
@@ -192,17 +215,31 @@ class LinearGroup {
                             const LoraTape& tape, at::Tensor& dx) const;
 
  private:
-  // With dropout dA needs the dropped x itself: the masks apply to x, not to z.
-  bool wants_normed() const { return adapted() && lora_->dropout > 0; }
-  // One frozen GEMM: the weight of a linear, or of several linears of a part
-  // whose weights are adjacent in memory.
+  // dW needs x itself, and so does dA with dropout, whose masks apply to x, not
+  // to z.
+  bool wants_normed() const {
+    return options_.weights != nullptr || (adapted() && lora_->dropout > 0);
+  }
+  // One GEMM: the weight of a linear, or of several linears of a part whose
+  // weights are adjacent in memory.
   struct Block {
     // Decodes a quantised weight at each use.
     const model::Linear* linear = nullptr;
     at::Tensor weight, weight_t, bias;
-    int64_t begin = 0, out = 0;  // position in the part's outputs
+    at::Tensor weight_grad, bias_grad;  // fp32; undefined: frozen
+    int64_t begin = 0, out = 0;         // position in the part's outputs
   };
   using OutputBlocks = std::vector<Block>;
+  // Whether one GEMM computes both: it reads x once. The weights must be
+  // adjacent in memory, where DecoderLoader places q and k, and a ParameterSet
+  // a decoder's linears.
+  bool Joins(const Block& a, const Block& b) const;
+  // Fills in what follows from weight and bias.
+  void Complete(Block& block) const;
+  // The columns of a part's y or dy that belong to `block`.
+  static at::Tensor Columns(const at::Tensor& y, const Block& block) {
+    return y.size(1) == block.out ? y : y.narrow(1, block.begin, block.out);
+  }
 
   OutputBlocks MakeOutputBlocks(
       const std::vector<const model::Linear*>& linears) const;
@@ -212,6 +249,8 @@ class LinearGroup {
   std::vector<at::Tensor> Bases(const at::Tensor& x,
                                 const at::Tensor& residual) const;
   at::Tensor BaseBackward(const std::vector<at::Tensor>& dy) const;
+  void WeightsBackward(const std::vector<at::Tensor>& dy,
+                       const at::Tensor& x) const;
   // The columns of t or dt [tokens, R] that belong to `part`.
   at::Tensor LowRankColumns(const at::Tensor& low_rank,
                             const OutputAdapters& part) const;
@@ -223,10 +262,6 @@ class LinearGroup {
   at::Tensor DroppedLowRank(const at::Tensor& x, LoraTape& tape) const;
   void DroppedBackward(const at::Tensor& d_low_rank, const at::Tensor& x,
                        const LoraTape& tape, at::Tensor& dx) const;
-  // gradient += low_rankᵀ wide, summed in fp32. Shapes: gradient [r, n],
-  // low_rank [tokens, r], wide [tokens, n].
-  void AddProduct(at::Tensor gradient, const at::Tensor& low_rank,
-                  const at::Tensor& wide) const;
 
   const Options options_;
   std::vector<OutputBlocks> parts_;

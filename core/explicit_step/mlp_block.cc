@@ -43,15 +43,15 @@ at::Tensor MlpBlock::Backward(const at::Tensor& dy, const at::Tensor& h,
   const profile::BlockMark mark("mpsd::mlp backward");
   base::Check(tape.gate.defined() && tape.up.defined(),
               "Backward comes after Forward or ForwardAgain");
-  const bool below = wants_dh || gate_up_.adapted();
+  const bool below = wants_dh || gate_up_.trained();
   at::Tensor silu;
-  if (down_.adapted()) silu = at::silu(tape.gate);
+  if (down_.trained()) silu = at::silu(tape.gate);
   at::Tensor da = down_.Backward(
       {dy}, {.tensor = [&] { return silu * tape.up; }}, tape.down, below);
   if (!below) return {};
   // Each result overwrites an operand that is not read again, so that the
   // backward adds few tensors [tokens, intermediate_size]: dg overwrites
-  // u and du silu(g), which itself overwrote g unless down's adapters had it.
+  // u and du silu(g), which itself overwrote g unless down is trained.
   at::Tensor dgate = tape.up.mul_(da);
   at::silu_backward_out(dgate, dgate, tape.gate);
   if (!silu.defined()) silu = at::silu_(tape.gate);

@@ -24,8 +24,8 @@ struct MlpTape {
 
 // The second half of a decoder layer. Rows are tokens: h, n, y and their
 // gradients [tokens, hidden_size]; g, u, a and theirs [tokens,
-// intermediate_size]. Linears are frozen and may have adapters (LinearGroup);
-// the norm is frozen (norm.h). Forward, with silu(g) = g · σ(g):
+// intermediate_size]. Linears are in LinearGroup, the norm is in norm.h: both
+// add their weights' gradients. Forward, with silu(g) = g · σ(g):
 //   n = norm(h)
 //   g, u = n W_gateᵀ + …, n W_upᵀ + …      one LinearGroup
 //   a = silu(g) ∘ u
@@ -37,7 +37,7 @@ struct MlpTape {
 //   dh = dy + normᵀ(dn)
 // where normᵀ(dn) is the gradient by the norm's input, and "…" is the biases
 // (forward) and the adapters' terms. The tape keeps g and u, not a: the
-// backward recomputes a from them for down's adapters.
+// backward recomputes a from them if down is trained.
 class MlpBlock {
  public:
   // `layer` must outlive it.
@@ -53,7 +53,7 @@ class MlpBlock {
   at::Tensor Backward(const at::Tensor& dy, const at::Tensor& h, MlpTape& tape,
                       bool wants_dh) const;
 
-  bool adapted() const { return gate_up_.adapted() || down_.adapted(); }
+  bool trained() const { return gate_up_.trained() || down_.trained(); }
 
  private:
   const model::DecoderLayer& layer_;

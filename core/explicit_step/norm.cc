@@ -13,6 +13,11 @@ namespace {
 
 using backend::FusedNorm;
 
+// w in the dtype of activations.
+const at::Tensor& WeightOf(const model::RmsNorm& norm) {
+  return norm.copy.defined() ? norm.copy : norm.weight;
+}
+
 at::Tensor Rstd(const at::Tensor& x, double eps, const Options& options) {
   if (x.scalar_type() == at::kFloat) {  // Transformers' order of operations
     return x.square().mean({-1}, /*keepdim=*/true).add_(eps).rsqrt_();
@@ -24,6 +29,12 @@ at::Tensor Rstd(const at::Tensor& x, double eps, const Options& options) {
   const at::Tensor first =
       options.eps.defined() ? options.eps : at::full({}, eps, length.options());
   return at::addcmul(first, length, length, 1 / n).rsqrt_();
+}
+
+// gradient += sum, or = sum if nothing was added in this step yet.
+void AddSum(at::Tensor gradient, const at::Tensor& sum,
+            const Options& options) {
+  options.fresh() ? gradient.copy_(sum) : gradient.add_(sum);
 }
 
 // residual + g · rstd − x · factor, factor fp32 [.., 1]: dx with factor = rstd³
@@ -59,7 +70,7 @@ Normed NormForward(const at::Tensor& x, const model::RmsNorm& norm,
   const profile::BlockMark mark("mpsd::norm");
   if (options.traits.fused_norm == FusedNorm::kWithBackward) {
     auto [y, rstd] =
-        at::_fused_rms_norm(x, norm.weight.sizes(), norm.weight, norm.eps);
+        at::_fused_rms_norm(x, norm.weight.sizes(), WeightOf(norm), norm.eps);
     return {y, rstd};
   }
   const at::Tensor rstd = Rstd(x, norm.eps, options);
@@ -68,11 +79,11 @@ Normed NormForward(const at::Tensor& x, const model::RmsNorm& norm,
 
 at::Tensor NormApply(const at::Tensor& x, const at::Tensor& rstd,
                      const model::RmsNorm& norm, const Options& options) {
-  if (options.traits.fused_norm == FusedNorm::kForward) {
+  if (options.traits.fused_norm != FusedNorm::kNone) {
     return std::get<0>(
-        at::_fused_rms_norm(x, norm.weight.sizes(), norm.weight, norm.eps));
+        at::_fused_rms_norm(x, norm.weight.sizes(), WeightOf(norm), norm.eps));
   }
-  return Scaled(x, rstd, options).mul_(norm.weight);
+  return Scaled(x, rstd, options).mul_(WeightOf(norm));
 }
 
 at::Tensor NormBackward(const at::Tensor& dy, const at::Tensor& x,
@@ -80,13 +91,22 @@ at::Tensor NormBackward(const at::Tensor& dy, const at::Tensor& x,
                         const at::Tensor& residual, const Options& options) {
   const profile::BlockMark mark("mpsd::norm backward");
   base::Check(rstd.defined(), "the statistics of the norm's forward");
+  const bool trained = norm.weight.requires_grad();
   if (options.traits.fused_norm == FusedNorm::kWithBackward) {
-    at::Tensor dx = std::get<0>(at::_fused_rms_norm_backward(
-        dy, x, norm.weight.sizes(), rstd, norm.weight, {true, false}));
+    auto [dx, dw] = at::_fused_rms_norm_backward(
+        dy, x, norm.weight.sizes(), rstd, WeightOf(norm), {true, trained});
+    if (trained) AddSum(norm.weight.grad(), dw, options);
     return residual.defined() ? dx.add_(residual) : dx;
   }
+  if (trained) {
+    AddSum(norm.weight.grad(),
+           at::mul(dy, Scaled(x, rstd, options))
+               .flatten(0, -2)
+               .sum({0}, /*keepdim=*/false, at::kFloat),
+           options);
+  }
   const double n = static_cast<double>(x.size(-1));
-  const at::Tensor g = dy * norm.weight;
+  const at::Tensor g = dy * WeightOf(norm);
   const at::Tensor dot = at::mul(g, x).sum({-1}, /*keepdim=*/true, at::kFloat);
   const at::Tensor factor = dot.mul_(rstd.pow(3)).mul_(1 / n);
   return Combine(residual, g, rstd, x, factor, options);

@@ -19,14 +19,15 @@ struct Normed {
   at::Tensor rstd;  // fp32 [.., 1]
 };
 
-// RMSNorm with a frozen weight. x, y, dy and dx [.., n], w [n], rstd [.., 1];
-// mean and sum run over the last dimension. Forward:
+// RMSNorm. x, y, dy and dx [.., n], w and dw [n], rstd [.., 1]; mean and sum
+// run over the last dimension, Σ over all others. Forward:
 //   rstd = rsqrt(mean(x²) + eps)
 //   y    = x · rstd · w
-// Backward; w gets no gradient:
+// Backward:
 //   g  = dy ∘ w
 //   dx = rstd · g − x · rstd³ · sum(g ∘ x) / n
-// rstd and sum(g ∘ x) are fp32 for all dtypes of x.
+//   dw += Σ dy ∘ x · rstd, if w is trained
+// rstd, sum(g ∘ x) and dw are fp32 for all dtypes of x.
 Normed NormForward(const at::Tensor& x, const model::RmsNorm& norm,
                    const Options& options);
 
@@ -34,7 +35,8 @@ Normed NormForward(const at::Tensor& x, const model::RmsNorm& norm,
 at::Tensor NormApply(const at::Tensor& x, const at::Tensor& rstd,
                      const model::RmsNorm& norm, const Options& options);
 
-// Returns dx, plus `residual` if defined. May overwrite `residual`.
+// Returns dx, plus `residual` if defined. May overwrite `residual`. A weight
+// that requires a gradient is trained: its .grad exists and gets dw.
 at::Tensor NormBackward(const at::Tensor& dy, const at::Tensor& x,
                         const at::Tensor& rstd, const model::RmsNorm& norm,
                         const at::Tensor& residual, const Options& options);

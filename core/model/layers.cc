@@ -22,7 +22,9 @@
 namespace mpsd::model {
 
 at::Tensor Linear::Dense(at::ScalarType dtype) const {
-  return quantized ? quantized->Dense(dtype) : weight.to(dtype);
+  if (quantized) return quantized->Dense(dtype);
+  const bool copied = copy.defined() && copy.scalar_type() == dtype;
+  return copied ? copy : weight.to(dtype);
 }
 
 namespace {

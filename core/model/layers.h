@@ -60,7 +60,8 @@ struct Linear {
   at::Tensor copy = {};
 
   at::Tensor Forward(const at::Tensor& x) const;
-  // The weight in `dtype`. Each call decodes a quantised weight again.
+  // The weight in `dtype`, or `copy` if that has it. Each call decodes a
+  // quantised weight again.
   at::Tensor Dense(at::ScalarType dtype) const;
   bool draws() const { return adapter != nullptr && adapter->draws(); }
   int64_t in_features() const {
@@ -119,6 +120,9 @@ struct RmsNorm {
   std::string name;
   at::Tensor weight;  // [size]
   double eps = 1e-6;
+  // Only of a trained norm: `weight` in the network's dtype, if that is
+  // another; the explicit step multiplies by it.
+  at::Tensor copy = {};
 
   at::Tensor Forward(const at::Tensor& x) const;
 };

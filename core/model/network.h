@@ -66,8 +66,8 @@ class WeightList {
     Add(n.name + ".weight", n.weight);
     Add(n.name + ".bias", n.bias);
   }
-  // Multiplies by the weight in the weight's dtype.
-  void Add(RmsNorm& n) { Add(n.name + ".weight", n.weight, nullptr); }
+  // Autograd multiplies by the weight in the weight's dtype.
+  void Add(RmsNorm& n) { Add(n.name + ".weight", n.weight, &n.copy); }
   // The gradients of a row's tokens add up in the weight's dtype.
   void Add(Embedding& e) { Add(e.name + ".weight", e.weight, nullptr); }
   std::vector<NamedWeight> Take() { return std::move(all_); }

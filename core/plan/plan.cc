@@ -236,7 +236,7 @@ class Planner {
 
   std::string WhyGradients(const spec::GradientChoice& choice) const {
     if (choice.explicit_step) {
-      return "a language model of which only adapters are trained";
+      return "a language model";
     }
     if (!choice.reason.empty()) return choice.reason;
     return spec_.task == spec::Task::kCausalLm ? "the job asks for it"

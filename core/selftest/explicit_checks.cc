@@ -2,6 +2,7 @@
 // Checks the parts of the explicit step one by one: an error that a step of two
 // layers would blur is visible here.
 #include <ATen/ATen.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 
 #include <algorithm>
 #include <cmath>
@@ -168,32 +169,43 @@ Numeric Calls(const Sizes& s) {
           }};
 }
 
-// The gradient of a frozen norm by x, alone and added to a residual.
+// `weight` as one that is trained.
+at::Tensor AsTrained(const at::Tensor& weight) {
+  at::Tensor leaf = weight.detach();
+  leaf.requires_grad_(true);
+  leaf.mutable_grad() = at::zeros_like(weight, at::kFloat);
+  return leaf;
+}
+
+// The gradient of a norm by x, alone and added to a residual, and by w.
 Numeric Norm(const Sizes& s, const Traits& traits) {
   return {
-      .kernel = "explicit norm, gradient by x",
+      .kernel = "explicit norm, gradients",
       .shape = absl::StrCat(s.tokens(), " × ", s.width),
       .inputs = [s]() -> Tensors {
         return {Normal({s.tokens(), s.width}, 84),
                 Normal({s.width}, 85, 0.2) + 1};
       },
       .function = [=](const Tensors& t) -> Tensors {
+        const at::AutoDispatchBelowADInplaceOrView no_graph;
         const explicit_step::Options options = OptionsOf(traits, t[0]);
-        const model::RmsNorm norm{"", t[1], 1e-6};
+        const model::RmsNorm frozen{"", t[1], 1e-6};
+        const model::RmsNorm norm{"", AsTrained(t[1]), 1e-6};
         const explicit_step::Normed y =
             explicit_step::NormForward(t[0], norm, options);
         const at::Tensor dy = Weights(y.y);
         return {
             y.y, explicit_step::NormApply(t[0], y.rstd, norm, options),
             explicit_step::NormBackward(dy, t[0], y.rstd, norm, {}, options),
-            explicit_step::NormBackward(dy, t[0], y.rstd, norm, dy.clone(),
-                                        options)};
+            explicit_step::NormBackward(dy, t[0], y.rstd, frozen, dy.clone(),
+                                        options),
+            norm.weight.grad()};
       },
       .reference = [](const Tensors& t) -> Tensors {
         const Tensors r = WithGradients([&](const Tensors& leaves) -> Tensors {
-          return {model::RmsNorm{"", t[1], 1e-6}.Forward(leaves[0])};
-        })({t[0]});
-        return {r[0], r[0], r[1], r[1] + Weights(r[0])};
+          return {model::RmsNorm{"", leaves[1], 1e-6}.Forward(leaves[0])};
+        })({t[0], t[1]});
+        return {r[0], r[0], r[1], r[1] + Weights(r[0]), r[2]};
       }};
 }
 
@@ -231,33 +243,37 @@ Numeric Rotation(const Sizes& s, const Traits& traits, bool packed) {
   return n;
 }
 
-Numeric Head(const Sizes& s, const Traits& traits) {
+Numeric Head(const Sizes& s, const Traits& traits, bool trained) {
   const int64_t labels = std::min<int64_t>(s.tokens(), 512);
-  return {.kernel = "explicit head and cross-entropy, gradient",
-          .shape = absl::StrCat(labels, " × ", s.width, " → ", s.vocabulary),
-          .inputs = [=]() -> Tensors {
-            return {Normal({labels, s.width}, 87),
-                    Normal({s.vocabulary, s.width}, 88, 0.05),
-                    Integers({labels}, s.vocabulary, 89)
-                        .masked_fill(at::arange(labels) % 5 == 4,
-                                     base::kIgnoreIndex)};
-          },
-          .function = [=](const Tensors& t) -> Tensors {
-            const explicit_step::Options options = OptionsOf(traits, t[0]);
-            model::Linear head;
-            head.weight = t[1];
-            explicit_step::LoraPack pack;
-            explicit_step::LossHead loss(head, options, pack);
-            const explicit_step::LossHead::Result r =
-                loss.Loss(t[0], t[2], /*scale=*/1);
-            return {r.sum, r.grad};
-          },
-          .reference = WithGradients([=](const Tensors& t) -> Tensors {
-            model::Linear head;
-            head.weight = t[1].detach();
-            return {model::SumCrossEntropy(t[0], head,
-                                           {at::arange(labels), t[2], labels})};
-          })};
+  return {
+      .kernel = trained ? "explicit trained head and cross-entropy, gradients"
+                        : "explicit head and cross-entropy, gradient",
+      .shape = absl::StrCat(labels, " × ", s.width, " → ", s.vocabulary),
+      .inputs = [=]() -> Tensors {
+        return {
+            Normal({labels, s.width}, 87),
+            Normal({s.vocabulary, s.width}, 88, 0.05),
+            Integers({labels}, s.vocabulary, 89)
+                .masked_fill(at::arange(labels) % 5 == 4, base::kIgnoreIndex)};
+      },
+      .function = [=](const Tensors& t) -> Tensors {
+        const at::AutoDispatchBelowADInplaceOrView no_graph;
+        const explicit_step::Options options = OptionsOf(traits, t[0]);
+        model::Linear head;
+        head.weight = trained ? AsTrained(t[1]) : t[1];
+        explicit_step::LoraPack pack;
+        explicit_step::LossHead loss(head, options, pack);
+        const explicit_step::LossHead::Result r =
+            loss.Loss(t[0], t[2], /*scale=*/1);
+        if (!trained) return {r.sum, r.grad};
+        return {r.sum, r.grad, head.weight.grad()};
+      },
+      .reference = WithGradients([=](const Tensors& t) -> Tensors {
+        model::Linear head;
+        head.weight = trained ? t[1] : t[1].detach();
+        return {model::SumCrossEntropy(t[0], head,
+                                       {at::arange(labels), t[2], labels})};
+      })};
 }
 
 }  // namespace
@@ -280,7 +296,8 @@ std::vector<Check> ExplicitChecks(const Sizes& sizes, const Traits& traits) {
   AddBoth(Norm(sizes, traits), checks);
   AddBoth(Rotation(sizes, traits, false), checks);
   AddBoth(Rotation(sizes, traits, true), checks);
-  AddBoth(Head(sizes, traits), checks);
+  AddBoth(Head(sizes, traits, false), checks);
+  AddBoth(Head(sizes, traits, true), checks);
   return checks;
 }
 

@@ -77,18 +77,15 @@ at::Tensor ByExplicitStep(const model::Decoder& decoder,
                           optim::Trainable& trainable,
                           const std::vector<TextBatch>& batches,
                           const DecoderCase& c, const Place& place) {
-  std::vector<at::Tensor> trained;
-  for (const auto& p : trainable.parameters().parameters()) {
-    trained.push_back(p.value);
-  }
   explicit_step::Options options;
   options.traits = place.traits;
   options.recompute = c.recompute;
   options.dtype = place.dtype;
-  const auto step =
-      explicit_step::ExplicitStep::Create(decoder, trained, options);
+  const auto step = explicit_step::ExplicitStep::Create(
+      decoder, trainable.parameters(), options);
   TORCH_CHECK(step.ok(), step.status().ToString());
-  at::Tensor loss = at::zeros({}, trained[0].options());
+  at::Tensor loss =
+      at::zeros({}, trainable.parameters().groups()[0].values.options());
   (*step)->Begin();
   for (const TextBatch& batch : batches) {
     const double scale = 1.0 / batch.labels.count;
@@ -181,11 +178,9 @@ std::vector<DecoderCase> AutogradCases() {
 std::vector<DecoderCase> FullCases() {
   return {
       {.name = "all weights of a decoder",
-       .by_autograd = true,
        .trained = Trained::kAllWeights,
        .parts = {.head_norms = true, .biases = true}},
       {.name = "all weights of a decoder, tied, layers run again",
-       .by_autograd = true,
        .trained = Trained::kAllWeights,
        .parts = {.tied = true},
        .recompute = spec::Recompute::kFull},

@@ -141,7 +141,7 @@ spec::ModelConfig DecoderConfig(const Sizes& s, const DecoderParts& parts) {
   config.qk_norm = parts.head_norms;
   if (parts.window) config.sliding_window = {NetworkLength(s) / 3, 0};
   config.num_labels = parts.class_labels;
-  if (parts.class_labels > 0) config.pad_token_id = 1;
+  config.pad_token_id = 1;
   return config;
 }
 

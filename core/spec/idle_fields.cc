@@ -37,10 +37,6 @@ bool IsSelective(const TrainSpec& s) {
   return s.training.recompute_granularity == Recompute::kSelective;
 }
 
-bool AdaptsLanguageModel(const TrainSpec& s) {
-  return s.task == Task::kCausalLm && s.fine_tune_type == FineTuneType::kLora;
-}
-
 bool HasWarmup(const TrainSpec& s) {
   return s.training.warmup_steps > 0 || s.training.warmup_ratio > 0;
 }
@@ -116,16 +112,16 @@ std::vector<IdleField> StepFields() {
          return IsSelective(s) && !s.training.gradient_checkpointing;
        }},
       {"training.recompute_granularity",
-       "only language models with LoRA support \"selective\"; whole layers are "
+       "only language models support \"selective\"; whole layers are "
        "recomputed",
        [](const TrainSpec& s) {
          return s.training.recompute() == Recompute::kSelective &&
-                !AdaptsLanguageModel(s);
+                s.task != Task::kCausalLm;
        }},
-      {"gradients",
-       "only language models with LoRA have an alternative to autograd",
+      {"gradients", "only language models have an alternative to autograd",
        [](const TrainSpec& s) {
-         return s.gradients == Gradients::kAutograd && !AdaptsLanguageModel(s);
+         return s.gradients == Gradients::kAutograd &&
+                s.task != Task::kCausalLm;
        }},
       {"allow_cpu_fallback", "it is for the device \"mps\"",
        [](const TrainSpec& s) {

@@ -108,9 +108,9 @@ GradientChoice ChooseGradients(const TrainSpec& spec,
   const bool language_model =
       config.family == Family::kDecoder && spec.task == Task::kCausalLm;
   if (!language_model || spec.gradients == Gradients::kAutograd) return {};
-  if (spec.fine_tune_type != FineTuneType::kLora ||
+  if (spec.fine_tune_type == FineTuneType::kLora &&
       !spec.lora.modules_to_save.empty()) {
-    return {false, "weights of the model itself are trained"};
+    return {false, "some of the model's own weights are trained"};
   }
   return {true, ""};
 }
@@ -123,8 +123,15 @@ constexpr int64_t kMaxScores = int64_t{1} << 27;
 constexpr int64_t kMinScores = int64_t{1} << 24;
 constexpr int64_t kMinQueries = 256;
 constexpr int64_t kMinQueriesCached = 64, kMaxQueriesCached = 128;
+constexpr int64_t kMinLabels = 256;
 
 }  // namespace
+
+int64_t LabelsPerPiece(int64_t vocab_size, bool trained_head, bool cached) {
+  const int64_t logits = int64_t{1} << (trained_head && !cached ? 27 : 25);
+  return std::max(kMinLabels,
+                  logits / std::max<int64_t>(vocab_size, 1) / 64 * 64);
+}
 
 int64_t QueriesPerBlock(int64_t rows, int64_t heads, int64_t length,
                         bool cached) {

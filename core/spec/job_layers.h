@@ -74,6 +74,12 @@ GradientChoice ChooseGradients(const TrainSpec& spec,
 int64_t QueriesPerBlock(int64_t rows, int64_t heads, int64_t length,
                         bool cached);
 
+// For a language model's loss in core/explicit_step: of how many labels the
+// logits exist at a time. With `cached` as above, about 2^25 logits; on a GPU
+// 2^27 if the head's weight is trained, whose gradient is read and written once
+// for each piece.
+int64_t LabelsPerPiece(int64_t vocab_size, bool trained_head, bool cached);
+
 // The most mask numbers kept for all blocks together: masks of packed rows'
 // segments, and masks added by products (backend::Traits::masks_for_products).
 inline constexpr int64_t kMostKeptMasks = int64_t{1} << 23;

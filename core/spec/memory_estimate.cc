@@ -14,12 +14,8 @@ using backend::Traits;
 
 constexpr double kFloat = 4;       // bytes
 constexpr double kAdamCopies = 4;  // parameter, gradient, two moments
-// Label tokens at a time: under autograd (core/model/losses.h) and in the
-// explicit step (core/explicit_step/head.cc), which takes fewer if the
-// vocabulary is large.
+// Label tokens at a time under autograd (core/model/losses.h).
 constexpr double kLossChunk = 1024;
-constexpr double kFewestLabels = 256;
-constexpr int64_t kLogitsAtOnce = int64_t{1} << 25;
 // Logits, softmax and derivative in fp32; in the explicit step, whose
 // derivative overwrites the softmax, with the half-sized operand of a product.
 constexpr double kLogitsCopies = 3, kExplicitLogitsCopies = 2.5;
@@ -320,14 +316,17 @@ class Estimator {
     return (scores * kCopies + masks) * b_;
   }
 
-  // A bf16 gradient of the largest linear's weight, and its fp32 copy, which is
-  // added; other products add to the gradient themselves.
+  // A bf16 gradient of the largest linear's weight, and its fp32 copy if that is
+  // added; other products write or add fp32 gradients themselves.
   double WeightGradientBytes() const {
     if (spec_.fine_tune_type != FineTuneType::kFull || b_ == kFloat ||
         traits_.wide_products) {
       return 0;
     }
-    return 1.0 * m_.hidden_size * m_.intermediate_size * (b_ + kFloat);
+    const bool adds =
+        !explicit_ || spec_.training.gradient_accumulation_steps > 1;
+    const double largest = 1.0 * m_.hidden_size * m_.intermediate_size;
+    return largest * (adds ? b_ + kFloat : b_);
   }
 
   // The temporaries of one layer's backward, with the recomputed layer, of
@@ -338,7 +337,7 @@ class Estimator {
       const double mlp = tokens_ * (3 * i + 3 * h) * b_;
       const double block = BlockBytes();
       // The CPU's small pieces of attention take no more than the MLP before.
-      return tokens_ * again +
+      return tokens_ * again + WeightGradientBytes() +
              (traits_.cached_pieces ? std::max(mlp, block) : mlp + block);
     }
     if (spec_.fine_tune_type == FineTuneType::kHead) return 0;
@@ -386,10 +385,8 @@ class Estimator {
       return rows_ * m_.num_labels * kLogitsCopies * kFloat;
     }
     if (!explicit_) return AutogradHeadBytes();
-    // Labels in multiples of 64.
-    const int64_t at_once =
-        kLogitsAtOnce / std::max<int64_t>(m_.vocab_size, 1) / 64 * 64;
-    const double most = std::max(kFewestLabels, static_cast<double>(at_once));
+    const auto most = static_cast<double>(LabelsPerPiece(
+        m_.vocab_size, job_.trained_head, traits_.cached_pieces));
     double copies = kExplicitLogitsCopies;
     if (KeepsLogits()) {
       copies = 1;

@@ -337,8 +337,7 @@ void VisitMemory(Fields& f, TrainingSpec& t) {
       .Bool("gradient_checkpointing", t.gradient_checkpointing);
   f.About(
        "What `gradient_checkpointing` recomputes: whole layers, or only the "
-       "inner activations of the MLP. `selective` is for language models with "
-       "LoRA.")
+       "inner activations of the MLP. `selective` is for language models.")
       .Word("recompute_granularity", t.recompute_granularity, kRecomputeWords);
   f.About(
        "Store the model in bfloat16 and compute in it. Trained weights and the "
@@ -466,8 +465,8 @@ void VisitSpec(Fields&& f, TrainSpec& spec) {
       .Word("device", spec.device, backend::kChoices);
   f.About(
        "How gradients are computed: `auto` takes the hand-written backward "
-       "pass for language models with LoRA if it covers the job, `autograd` "
-       "always PyTorch's.")
+       "pass for language models if it covers the job, `autograd` always "
+       "PyTorch's.")
       .Word("gradients", spec.gradients, kGradientsWords);
   f.About(
        "Run operators that MPS lacks on the CPU, counted and named in "

@@ -268,12 +268,8 @@ std::unique_ptr<GradientPath> MakeAutogradPath(const TaskPipeline& pipeline,
 std::unique_ptr<GradientPath> MakeExplicitStepPath(
     const model::Decoder& decoder, optim::Trainable& trainable,
     device::Device& device) {
-  std::vector<at::Tensor> trained;
-  for (const optim::Parameter& p : trainable.parameters().parameters()) {
-    trained.push_back(p.value);
-  }
-  auto step = explicit_step::ExplicitStep::Create(decoder, trained,
-                                                  OptionsFor(decoder, device));
+  auto step = explicit_step::ExplicitStep::Create(
+      decoder, trainable.parameters(), OptionsFor(decoder, device));
   TORCH_CHECK(step.ok(), "ChooseGradients said otherwise: ",
               std::string(step.status().message()));
   return std::make_unique<ExplicitStepPath>(*std::move(step), decoder, device);

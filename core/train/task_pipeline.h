@@ -92,7 +92,7 @@ class GradientPath {
 
   // kExplicitStep or "autograd", for run.json. If the task has both ways,
   // "autograd" is followed by the reason against the explicit one: "autograd
-  // (weights of the model itself are trained)".
+  // (some of the model's own weights are trained)".
   virtual std::string name() const = 0;
 
   // The attention kernels that ran. Null: the network itself counts them.
@@ -105,9 +105,8 @@ std::unique_ptr<GradientPath> MakeAutogradPath(const TaskPipeline& pipeline,
                                                optim::Trainable& trainable,
                                                std::string name = "autograd");
 
-// Gradients of LoRA adapters by explicit_step::ExplicitStep, if
-// spec::ChooseGradients has chosen it. Throws c10::Error if `trainable` trains
-// any other weight of `decoder`.
+// Gradients by explicit_step::ExplicitStep, if spec::ChooseGradients has chosen
+// it. Throws c10::Error if `trainable` trains what that does not cover.
 std::unique_ptr<GradientPath> MakeExplicitStepPath(
     const model::Decoder& decoder, optim::Trainable& trainable,
     device::Device& device);

@@ -286,10 +286,6 @@ class Bench {
   }
 
   absl::Status MakeExplicitStep() {
-    std::vector<at::Tensor> trained;
-    for (const auto& p : adapter_->parameters().parameters()) {
-      trained.push_back(p.value);
-    }
     explicit_step::Options options;
     options.dtype = dtype_;
     options.traits = a_.kernels == "mps"
@@ -301,8 +297,8 @@ class Bench {
     if (a_.checkpointing == "inputs") {
       options.recompute = spec::Recompute::kFull;
     }
-    auto step =
-        explicit_step::ExplicitStep::Create(*decoder_, trained, options);
+    auto step = explicit_step::ExplicitStep::Create(
+        *decoder_, adapter_->parameters(), options);
     if (!step.ok()) return step.status();
     fast_ = *std::move(step);
     return absl::OkStatus();

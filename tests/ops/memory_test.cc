@@ -92,14 +92,10 @@ class MemoryGrowth : public testing::TestWithParam<GrowthCase> {
     decoder_ = *model::Decoder::Load(
         *weights, *spec::ReadModelConfig(folder.string()), at::kMPS, c.dtype);
     adapter_ = *lora::Adapter::Attach(*decoder_, spec::LoraSpec(), at::kMPS);
-    std::vector<at::Tensor> trained;
-    for (const auto& p : adapter_->parameters().parameters()) {
-      trained.push_back(p.value);
-    }
     explicit_step::Options options;
     options.traits = backend::TraitsOf(c.traits);
     options.dtype = c.dtype;
-    step_ = *ExplicitStep::Create(*decoder_, trained, options);
+    step_ = *ExplicitStep::Create(*decoder_, adapter_->parameters(), options);
   }
   ~MemoryGrowth() override { SetExecution(Execution::kCompute); }
 

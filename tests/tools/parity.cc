@@ -107,16 +107,12 @@ absl::Status AttachTrainable(const Subject& subject, Tuned& tuned) {
 }
 
 absl::Status MakeExplicitStep(const Subject& subject, Tuned& tuned) {
-  std::vector<at::Tensor> trained;
-  for (const auto& p : tuned.trainable->parameters().parameters()) {
-    trained.push_back(p.value);
-  }
   explicit_step::Options options;
   options.traits = *subject.fast;
   options.recompute = subject.recompute;
   options.dtype = subject.dtype;
-  auto step =
-      explicit_step::ExplicitStep::Create(*tuned.decoder, trained, options);
+  auto step = explicit_step::ExplicitStep::Create(
+      *tuned.decoder, tuned.trainable->parameters(), options);
   if (!step.ok()) return step.status();
   tuned.fast = *std::move(step);
   return absl::OkStatus();

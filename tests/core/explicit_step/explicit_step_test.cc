@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "core/explicit_step/head.h"
 #include "core/explicit_step/linear_group.h"
 #include "core/explicit_step/norm.h"
+#include "core/full/full_model.h"
 #include "core/host/traits.h"
 #include "core/lora/lora.h"
 #include "core/model/decoder.h"
@@ -32,27 +34,39 @@ using testing_support::RelativeError;
 
 Options OptionsOf(Choice choice) { return {{backend::TraitsOf(choice)}}; }
 
-// A small random decoder with an adapter whose B is not zero.
+// A small random decoder with an adapter whose B is not zero, or, without one,
+// trained whole.
 struct Tiny {
-  explicit Tiny(const std::string& more = "", spec::LoraSpec lora = AllLinear(),
-                const std::string& type = "llama") {
+  explicit Tiny(const std::string& more = "",
+                const std::optional<spec::LoraSpec>& lora = AllLinear(),
+                const std::string& type = "llama",
+                at::ScalarType dtype = at::kFloat) {
     at::manual_seed(7);
-    auto config = *spec::ParseModelConfig(R"({"model_type": ")" + type +
-                                              R"(", "vocab_size": 61,
+    auto config = *spec::ParseModelConfig(
+        R"({"model_type": ")" + type +
+            R"(", "vocab_size": 61,
             "hidden_size": 16, "intermediate_size": 24,
             "num_hidden_layers": 3, "num_attention_heads": 4,
             "num_key_value_heads": 2, "head_dim": 8,
             "max_position_embeddings": 128, "initializer_range": 0.2,
-            "rms_norm_eps": 1e-5, "tie_word_embeddings": false)" +
-                                              more + "}",
-                                          "tiny");
-    decoder = model::Decoder::Load(model::WeightSource{}, config).value();
-    adapter = lora::Adapter::Attach(*decoder, lora, at::kCPU).value();
-    const at::NoGradGuard no_grad;
-    for (const optim::Parameter& p : adapter->parameters().parameters()) {
-      at::Tensor value = p.value;
-      value.normal_(0, 0.1);
+            "rms_norm_eps": 1e-5, "tie_word_embeddings": )" +
+            (type == "llama" ? "false" : "true") + more + "}",
+        "tiny");
+    model::WeightSource source;
+    source.dtype = dtype;
+    decoder = model::Decoder::Load(source, config).value();
+    if (lora) {
+      trainable = lora::Adapter::Attach(*decoder, *lora, at::kCPU).value();
+    } else {
+      trainable = full::FullModel::Attach(*decoder, {}, at::kCPU).value();
     }
+    const at::NoGradGuard no_grad;
+    for (const optim::Parameter& p : parameters().parameters()) {
+      at::Tensor value = p.value;
+      // Norms and biases are drawn as 1 and 0.
+      if (lora || value.dim() == 1) value.add_(at::randn_like(value) * 0.1);
+    }
+    parameters().RefreshCopies();
   }
 
   static spec::LoraSpec AllLinear() {
@@ -63,28 +77,22 @@ struct Tiny {
     return lora;
   }
 
-  std::vector<at::Tensor> trained() const {
-    std::vector<at::Tensor> values;
-    for (const auto& p : adapter->parameters().parameters()) {
-      values.push_back(p.value);
-    }
-    return values;
-  }
+  optim::ParameterSet& parameters() const { return trainable->parameters(); }
 
   // Copies of the gradients, which are then zero.
   std::vector<at::Tensor> TakeGradients() const {
     std::vector<at::Tensor> grads;
-    for (const auto& p : adapter->parameters().parameters()) {
+    for (const auto& p : parameters().parameters()) {
       grads.push_back(p.value.grad().clone());
     }
-    adapter->parameters().ZeroGradients();
+    parameters().ZeroGradients();
     return grads;
   }
 
   const model::DecoderLayer& layer() const { return decoder->layers()[0]; }
 
   std::unique_ptr<model::Decoder> decoder;
-  std::unique_ptr<lora::Adapter> adapter;
+  std::unique_ptr<optim::Trainable> trainable;
 };
 
 // The same tokens at every call, whenever the compiler evaluates it.
@@ -304,9 +312,10 @@ class ExplicitStepTest : public testing::TestWithParam<Case> {
   }
 };
 
-// Two micro-batches, against autograd.
+// The loss and the gradients of all micro-batches, against autograd.
 void ExpectGradientsOfAutograd(const Tiny& tiny, const Options& options,
-                               const std::vector<model::DecoderInputs>& parts) {
+                               const std::vector<model::DecoderInputs>& parts,
+                               double tolerance = 1e-5) {
   double expected_loss = 0, loss = 0;
   for (const model::DecoderInputs& inputs : parts) {
     const at::Tensor sum = model::SumCrossEntropy(
@@ -315,16 +324,17 @@ void ExpectGradientsOfAutograd(const Tiny& tiny, const Options& options,
     expected_loss += sum.item<double>();
   }
   const auto expected = tiny.TakeGradients();
-  auto step = *ExplicitStep::Create(*tiny.decoder, tiny.trained(), options);
+  auto step = *ExplicitStep::Create(*tiny.decoder, tiny.parameters(), options);
   step->Begin();
   for (const model::DecoderInputs& inputs : parts) {
     loss += step->Add(inputs, Labels(inputs), 0.1).item<double>();
   }
   step->End();
-  EXPECT_NEAR(loss, expected_loss, 1e-5 * expected_loss);
+  EXPECT_NEAR(loss, expected_loss, tolerance * expected_loss);
   const auto ours = tiny.TakeGradients();
   for (size_t i = 0; i < ours.size(); ++i) {
-    EXPECT_LE(RelativeError(ours[i], expected[i]), 1e-5) << i;
+    EXPECT_LE(RelativeError(ours[i], expected[i]), tolerance)
+        << tiny.parameters().parameters()[i].name;
   }
 }
 
@@ -351,6 +361,27 @@ TEST_P(ExplicitStepTest, AnAdapterMayHangOnTheHead) {
   }
 }
 
+// Untied with every bias, tied with those of q, k and v, and with norms of
+// heads; token 3 pads, and its row of the table gets no gradient from below.
+TEST_P(ExplicitStepTest, AllWeightsHaveTheGradientsOfAutograd) {
+  const Case& c = GetParam();
+  const std::string pad = R"(, "pad_token_id": 3)";
+  const std::string biases = R"(, "attention_bias": true, "mlp_bias": true)";
+  for (const auto& [type, more] :
+       {std::pair("llama", pad + biases), std::pair("qwen2", pad),
+        std::pair("qwen3", pad), std::pair("llama", std::string())}) {
+    for (const bool half : {false, true}) {
+      SCOPED_TRACE(type + more + (half ? ", bf16" : ""));
+      const at::ScalarType dtype = half ? at::kBFloat16 : at::kFloat;
+      Options options = OptionsOf(c);
+      options.dtype = dtype;
+      ExpectGradientsOfAutograd(Tiny(more, std::nullopt, type, dtype), options,
+                                {InputsOf(c, 2), InputsOf(c, 1)},
+                                half ? 0.1 : 1e-5);
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     All, ExplicitStepTest,
     testing::Combine(testing::Values(Choice::kCpu, Choice::kMps),
@@ -368,7 +399,8 @@ TEST(ExplicitStepPositionsTest, ThoseOfPaddingDoNotMatter) {
   labels.rows = labels.rows.index_select(0, picked);
   labels.targets = labels.targets.index_select(0, picked);
   labels.count = picked.numel();
-  auto step = ExplicitStep::Create(*tiny.decoder, tiny.trained(), {}).value();
+  auto step =
+      ExplicitStep::Create(*tiny.decoder, tiny.parameters(), {}).value();
   std::vector<std::vector<at::Tensor>> grads;
   for (const bool zero : {false, true}) {
     if (zero) inputs.position_ids[0].narrow(0, 5, 7).zero_();
@@ -414,12 +446,12 @@ TEST(ExplicitStepKeepTest, ChangesNoBit) {
   spec::LoraSpec lora = Tiny::AllLinear();
   lora.lora_dropout = 0.3;
   const Tiny tiny("", lora);
-  tiny.adapter->set_training(true);
+  tiny.trainable->set_training(true);
   Options options;
   std::unique_ptr<ExplicitStep> step;
   ExpectNoBitChanged(tiny, [&](Recompute recompute) -> ExplicitStep& {
     options.recompute = recompute;
-    step = *ExplicitStep::Create(*tiny.decoder, tiny.trained(), options);
+    step = *ExplicitStep::Create(*tiny.decoder, tiny.parameters(), options);
     return *step;
   });
 }
@@ -427,7 +459,7 @@ TEST(ExplicitStepKeepTest, ChangesNoBit) {
 // As trials of it do.
 TEST(ExplicitStepKeepTest, MayBeSetBetweenSteps) {
   const Tiny tiny;
-  auto step = *ExplicitStep::Create(*tiny.decoder, tiny.trained(),
+  auto step = *ExplicitStep::Create(*tiny.decoder, tiny.parameters(),
                                     OptionsOf(Choice::kMps));
   ExpectNoBitChanged(tiny, [&](Recompute recompute) -> ExplicitStep& {
     step->set_recompute(recompute);
@@ -447,7 +479,8 @@ TEST_P(ExplicitStepTest, ShapesMayAlternate) {
 TEST(ExplicitStepCommitTest, ComesEveryFewLayers) {
   const Tiny tiny;
   const model::DecoderInputs inputs = Inputs(2, 12);
-  auto step = ExplicitStep::Create(*tiny.decoder, tiny.trained(), {}).value();
+  auto step =
+      ExplicitStep::Create(*tiny.decoder, tiny.parameters(), {}).value();
   int commits = 0;
   step->set_commit([&commits] { ++commits; });
   step->Begin();
@@ -459,10 +492,10 @@ TEST(ExplicitStepCreateTest, SaysWhatItDoesNotCover) {
   spec::LoraSpec saved = Tiny::AllLinear();
   saved.modules_to_save = {"lm_head"};
   const Tiny with_head("", saved);
-  EXPECT_EQ(ExplicitStep::Create(*with_head.decoder, with_head.trained(), {})
+  EXPECT_EQ(ExplicitStep::Create(*with_head.decoder, with_head.parameters(), {})
                 .status()
                 .message(),
-            "weights of the model itself are trained");
+            "some of the model's own weights are trained");
 }
 
 }  // namespace

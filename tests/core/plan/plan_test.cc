@@ -757,9 +757,10 @@ TEST_F(AlternativesTest, FourBitsWhereTheBaseIsWhatDoesNotFit) {
   EXPECT_TRUE(Patched(found.front()).quantization_config.load_in_4bit);
 }
 
-// A classifier has no selective recomputation and no quantised base.
+// Autograd has no selective recomputation, a whole model no quantised base.
 TEST_F(AlternativesTest, OnlyWhatTheTaskHas) {
   spec_.fine_tune_type = spec::FineTuneType::kFull;
+  spec_.gradients = spec::Gradients::kAutograd;
   for (const Alternative& a : Find(Bytes() / 2)) {
     EXPECT_FALSE(a.patch.contains("quantization_config")) << a.patch;
     EXPECT_NE(a.patch["training"].value("recompute_granularity", ""),

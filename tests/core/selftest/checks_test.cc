@@ -88,9 +88,10 @@ TEST(PartsTest, OfTheExplicitStepByKernelsOfTheCpuAndOfMps) {
   ExpectAllPass(ExplicitChecks(Small(), backend::TraitsOf(Choice::kCpu)));
   ExpectPart(ExplicitChecks(Small(), backend::TraitsOf(Choice::kMps)),
              {"explicit attention, causal", "explicit attention, packed",
-              "explicit attention, windowed", "explicit norm, gradient by x",
+              "explicit attention, windowed", "explicit norm, gradients",
               "explicit rotation, gradient",
-              "explicit head and cross-entropy, gradient"});
+              "explicit head and cross-entropy, gradient",
+              "explicit trained head and cross-entropy, gradients"});
 }
 
 // A trial whose results on a device are off by `error` of the largest number.

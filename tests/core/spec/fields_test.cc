@@ -535,7 +535,7 @@ constexpr Case kCases[] = {
                       "gradient_checkpointing": true}})",
      "gradient_checkpointing is false"},
     {"training.recompute_granularity",
-     R"({"fine_tune_type": "full",
+     R"({"task": "SEQ_CLS",
          "training": {"recompute_granularity": "selective",
                       "gradient_checkpointing": true}})",
      R"({"training": {"recompute_granularity": "selective",

@@ -163,6 +163,9 @@ TEST(EstimateMemory, ChunksTheLogitsAndSaturates) {
   EXPECT_EQ(EstimateMemory(spec, Tiny()).logits_bytes, 200000LL * 100 * 10);
   spec.training.max_length = 1 << 20;  // 2^25 logits, in multiples of 64 rows
   EXPECT_EQ(EstimateMemory(spec, Tiny()).logits_bytes, 335488LL * 100 * 10);
+  spec.fine_tune_type = FineTuneType::kFull;  // 2^27 logits
+  EXPECT_EQ(EstimateMemory(spec, Tiny()).logits_bytes, 1342144LL * 100 * 10);
+  spec.fine_tune_type = FineTuneType::kLora;
   spec.gradients = Gradients::kAutograd;
   EXPECT_EQ(EstimateMemory(spec, Tiny()).logits_bytes, 1024 * 100 * 8);
   spec.training.max_length = std::numeric_limits<int64_t>::max();

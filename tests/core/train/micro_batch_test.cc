@@ -433,7 +433,7 @@ TEST_F(GradientTest, SaysWhyItIsNotExplicit) {
   lora.modules_to_save = {"lm_head"};
   adapter_ = *lora::Adapter::Attach(*network_, lora, at::kCPU);
   EXPECT_EQ(pipeline_.MakeGradientPath(*adapter_, *device_)->name(),
-            "autograd (weights of the model itself are trained)");
+            "autograd (some of the model's own weights are trained)");
   EXPECT_THROW(
       MakeExplicitStepPath(static_cast<const model::Decoder&>(*network_),
                            *adapter_, *device_),

@@ -299,6 +299,11 @@ TEST(PrepareTest, TheAttentionThatRanIsNamed) {
       {[](JobFolder&) {}, "flash", "blocked"},
       {[](JobFolder& f) { f.training()["packing"] = true; }, "flash", "flash"},
       {[](JobFolder& f) { f.job()["gradients"] = "autograd"; }, kAten, kAten},
+      {[](JobFolder& f) {
+         f.job().erase("lora");
+         f.job()["fine_tune_type"] = "full";
+       },
+       "flash", "blocked"},
   };
   for (const Case& c : cases) {
     JobFolder folder("prepare_attention");
