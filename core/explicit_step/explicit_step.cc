@@ -11,6 +11,7 @@
 #include "core/base/clock.h"
 #include "core/device/block_mark.h"
 #include "core/explicit_step/norm.h"
+#include "core/model/products.h"
 
 namespace mpsd::explicit_step {
 namespace {
@@ -215,7 +216,7 @@ void ExplicitStep::EmbeddingBackward(const at::Tensor& ids,
   if (options_.fresh() && !decoder_.head().weight.is_same(embedding.weight)) {
     gradient.zero_();
   }
-  gradient.index_add_(0, ids, rows);
+  products::AddRows(gradient, ids, rows);
 }
 
 at::Tensor ExplicitStep::Add(const model::DecoderInputs& inputs,

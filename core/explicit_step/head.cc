@@ -160,9 +160,12 @@ void LossHead::LossOfHead(Walk& walk) {
     if (!gradient_.defined()) return;
     // A device without wide products has the same rate in fp32, and D already;
     // a product in bf16 would take memory of the size of W.
-    AddProduct(gradient_, traits.wide_products ? d : piece.derivative,
-               rows(walk.scaled), options_,
-               rows.begin == 0 && options_.fresh());
+    const at::Tensor left = traits.wide_products ? d : piece.derivative;
+    if (rows.begin == 0 && options_.fresh()) {
+      products::SetProduct(gradient_, left, rows(walk.scaled), traits);
+    } else {
+      products::AddProduct(gradient_, left, rows(walk.scaled), traits);
+    }
   });
   // s multiplies dh, not D: dh = (s ∘ D) W = s ∘ (D W), and dh has fewer
   // columns than D.

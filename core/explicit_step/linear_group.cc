@@ -361,7 +361,11 @@ void LinearGroup::WeightsBackward(const std::vector<at::Tensor>& dy,
   for (size_t i = 0; i < parts_.size(); ++i) {
     for (const Block& block : parts_[i]) {
       const at::Tensor d = Columns(dy[i], block);
-      AddProduct(block.weight_grad, d, x, options_, options_.fresh());
+      if (options_.fresh()) {
+        products::SetProduct(block.weight_grad, d, x, options_.traits);
+      } else {
+        products::AddProduct(block.weight_grad, d, x, options_.traits);
+      }
       at::Tensor gradient = block.bias_grad;
       if (!gradient.defined()) continue;
       const at::Tensor sum = d.sum({0}, /*keepdim=*/false, at::kFloat);
@@ -441,28 +445,6 @@ at::Tensor LinearGroup::DroppedLowRank(const at::Tensor& x,
   return at::cat(low_rank, 1);
 }
 
-void AddProduct(at::Tensor gradient, const at::Tensor& left,
-                const at::Tensor& right, const Options& options,
-                bool replaces) {
-  const at::Tensor across =
-      options.traits.transposed_left ? left.t() : left.t().contiguous();
-  const bool narrow = right.scalar_type() != at::kFloat;
-  // The sum over micro-batches stays in fp32: added up in bf16, late
-  // micro-batches would be rounded away.
-  if (narrow && !options.traits.wide_products) {
-    const at::Tensor product = at::mm(across, right);
-    replaces ? gradient.copy_(product) : gradient.add_(product.to(at::kFloat));
-  } else if (narrow && replaces) {
-    at::mm_out(gradient, across, right, at::kFloat);
-  } else if (narrow) {
-    at::addmm_out(gradient, gradient, across, right, at::kFloat);
-  } else if (replaces) {
-    at::mm_out(gradient, across, right);
-  } else {
-    gradient.addmm_(across, right);
-  }
-}
-
 LinearGroup::Input LinearGroup::OfNorm(const at::Tensor& z,
                                        const at::Tensor& rstd,
                                        const model::RmsNorm& norm) const {
@@ -496,7 +478,7 @@ at::Tensor LinearGroup::Backward(const std::vector<at::Tensor>& dy,
 at::Tensor LinearGroup::OutputBackward(const OutputAdapters& part,
                                        const at::Tensor& dy,
                                        const at::Tensor& low_rank) const {
-  AddProduct(part.grad_b, low_rank, dy, options_, /*replaces=*/false);
+  products::AddProduct(part.grad_b, low_rank, dy, options_.traits);
   const std::optional<int64_t> most = options_.traits.max_sum;
   return most && part.out > *most ? products::TimesInPieces(dy, part.b_t, *most)
                                   : at::mm(dy, part.b_t);
@@ -509,10 +491,11 @@ void LinearGroup::AdapterInputBackward(const at::Tensor& d_low_rank,
   if (!tape.masks.empty()) return DroppedBackward(d_low_rank, x, tape, dx);
   // dx takes dt itself; dA takes rstd · dt if `x` is z (see the class).
   if (dx.defined()) dx.addmm_(d_low_rank, lora_->a);
-  AddProduct(lora_->grad_a,
-             input.rstd.defined() ? Scaled(d_low_rank, input.rstd, options_)
-                                  : d_low_rank,
-             x, options_, /*replaces=*/false);
+  products::AddProduct(lora_->grad_a,
+                       input.rstd.defined()
+                           ? Scaled(d_low_rank, input.rstd, options_)
+                           : d_low_rank,
+                       x, options_.traits);
 }
 
 void LinearGroup::DroppedBackward(const at::Tensor& d_low_rank,
@@ -525,9 +508,9 @@ void LinearGroup::DroppedBackward(const at::Tensor& d_low_rank,
       base::Check(mask != tape.masks.end(), "dropout keeps a mask a target");
       const int64_t begin = part.rank_begin + t.rank_begin;
       const at::Tensor d = d_low_rank.narrow(1, begin, t.rank).contiguous();
-      AddProduct(lora_->grad_a.narrow(0, begin, t.rank), d,
-                 at::native_dropout_backward(x, *mask, scale), options_,
-                 /*replaces=*/false);
+      products::AddProduct(lora_->grad_a.narrow(0, begin, t.rank), d,
+                           at::native_dropout_backward(x, *mask, scale),
+                           options_.traits);
       if (dx.defined()) {
         dx.add_(at::native_dropout_backward(
             at::mm(d, lora_->a.narrow(0, begin, t.rank)), *mask, scale));

@@ -37,12 +37,6 @@ struct Options : attention::Options {
   bool fresh() const { return weights != nullptr && weights->fresh; }
 };
 
-// gradient += leftᵀ right, summed in fp32; `replaces`: without the gradient's
-// own numbers. Shapes: gradient fp32 [m, n], left [tokens, m], right [tokens,
-// n].
-void AddProduct(at::Tensor gradient, const at::Tensor& left,
-                const at::Tensor& right, const Options& options, bool replaces);
-
 // One adapter and its position in the part.
 struct LoraTarget {
   const lora::LoraLinear* lora;

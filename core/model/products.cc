@@ -123,21 +123,49 @@ at::Tensor TimesWide(const at::Tensor& d, const at::Tensor& weight) {
   return piece ? TimesInPieces(d, weight, *piece) : at::matmul(d, weight);
 }
 
+namespace {
+
+// `left` transposed, as the left operand of a product with `right`.
+at::Tensor Across(const at::Tensor& left, const at::Tensor& right,
+                  const device::Traits& traits) {
+  const bool copied =
+      right.scalar_type() == at::kFloat && !traits.transposed_left;
+  return copied ? left.t().contiguous() : left.t();
+}
+
+}  // namespace
+
 void AddProduct(at::Tensor gradient, const at::Tensor& left,
                 const at::Tensor& right, const device::Traits& traits,
                 double scale) {
+  const at::Tensor across = Across(left, right, traits);
   // The sum over micro-batches stays in fp32: added up in bf16, late
   // micro-batches would be rounded away.
-  const at::Tensor across = left.t();
   if (right.scalar_type() == at::kFloat) {
-    gradient.addmm_(traits.transposed_left ? across : across.contiguous(),
-                    right, /*beta=*/1, scale);
+    gradient.addmm_(across, right, /*beta=*/1, scale);
   } else if (traits.wide_products) {
     at::addmm_out(gradient, gradient, across, right, at::kFloat, /*beta=*/1,
                   scale);
   } else {
     gradient.add_(at::mm(across, right).to(at::kFloat), scale);
   }
+}
+
+void SetProduct(at::Tensor gradient, const at::Tensor& left,
+                const at::Tensor& right, const device::Traits& traits) {
+  const at::Tensor across = Across(left, right, traits);
+  if (right.scalar_type() == at::kFloat) {
+    at::mm_out(gradient, across, right);
+  } else if (traits.wide_products) {
+    at::mm_out(gradient, across, right, at::kFloat);
+  } else {
+    gradient.copy_(at::mm(across, right));
+  }
+}
+
+void AddRows(at::Tensor gradient, const at::Tensor& ids,
+             const at::Tensor& rows) {
+  at::index_put_(gradient, {ids}, rows, /*accumulate=*/true);
 }
 
 at::Tensor AdjacentRows(const std::vector<at::Tensor>& parts) {

@@ -316,8 +316,8 @@ class Estimator {
     return (scores * kCopies + masks) * b_;
   }
 
-  // A bf16 gradient of the largest linear's weight, and its fp32 copy if that is
-  // added; other products write or add fp32 gradients themselves.
+  // A bf16 gradient of the largest linear's weight, and its fp32 copy if that
+  // is added; other products write or add fp32 gradients themselves.
   double WeightGradientBytes() const {
     if (spec_.fine_tune_type != FineTuneType::kFull || b_ == kFloat ||
         traits_.wide_products) {
