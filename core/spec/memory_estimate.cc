@@ -320,14 +320,17 @@ class Estimator {
     return (scores * kCopies + masks) * b_;
   }
 
-  // A bf16 gradient of the largest linear's weight, and its fp32 copy, which is
-  // added; other products add to the gradient themselves.
+  // The gradient of the largest linear's weight before it is added, unless a
+  // product adds to the parameter's (core/model/layers.cc); with bf16 its fp32
+  // copy, too.
   double WeightGradientBytes() const {
-    if (spec_.fine_tune_type != FineTuneType::kFull || b_ == kFloat ||
-        traits_.wide_products) {
+    const bool narrow = b_ < kFloat;
+    if (spec_.fine_tune_type != FineTuneType::kFull ||
+        (narrow ? traits_.wide_products : traits_.transposed_left)) {
       return 0;
     }
-    return 1.0 * m_.hidden_size * m_.intermediate_size * (b_ + kFloat);
+    return 1.0 * m_.hidden_size * m_.intermediate_size *
+           (narrow ? b_ + kFloat : b_);
   }
 
   // The temporaries of one layer's backward, with the recomputed layer, of
