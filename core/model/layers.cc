@@ -290,6 +290,13 @@ bool CanBeNode(const Linear& l, const at::Tensor& x) {
          (IsTrained(l.weight) || !IsTrained(l.bias));
 }
 
+// Whether a node costs less than autograd's own. A device that multiplies
+// transposed views incorrectly in fp32 (MPS) has one call for a linear's whole
+// backward; a node would copy the view first.
+bool NodePays(const device::Traits& traits, at::ScalarType dtype) {
+  return traits.transposed_left || dtype != at::kFloat;
+}
+
 bool CanBePart(LinearAdapter& adapter) {
   const auto term = adapter.low_rank();
   return term && AddsHere(term->a) && AddsHere(term->b);
@@ -382,10 +389,10 @@ at::Tensor Linear::Forward(const at::Tensor& x) const {
     return Forward(x.to(weight.scalar_type())).to(dtype);
   }
   at::Tensor y;
-  if (IsTrained(weight) && CanBeNode(*this, x)) {
-    y = LinearFunction::apply(
-        x, Anchor(x, weight),
-        WeightsOf({this}, {device::TraitsOf(x.device())}))[0];
+  const device::Traits& traits = device::TraitsOf(x.device());
+  if (IsTrained(weight) && NodePays(traits, dtype) && CanBeNode(*this, x)) {
+    y = LinearFunction::apply(x, Anchor(x, weight),
+                              WeightsOf({this}, {traits}))[0];
   } else {
     y = products::WideLinear(x, weight.to(dtype).flatten(1),
                              bias.defined() ? bias.to(dtype) : bias);
@@ -401,7 +408,10 @@ std::vector<at::Tensor> ForwardTogether(
   const bool nodes =
       std::all_of(linears.begin(), linears.end(), [&](const Linear* l) {
         if (!CanBeNode(*l, x)) return false;
-        if (l->adapter == nullptr) return whole || IsTrained(l->weight);
+        if (l->adapter == nullptr) {
+          return whole ||
+                 (IsTrained(l->weight) && NodePays(traits, x.scalar_type()));
+        }
         return whole && linears.size() == 1 && CanBePart(*l->adapter);
       });
   const auto weights = nodes ? WeightsOf(linears, call) : nullptr;

@@ -316,17 +316,19 @@ class Estimator {
     return (scores * kCopies + masks) * b_;
   }
 
-  // A bf16 gradient of the largest linear's weight, and its fp32 copy if that
-  // is added; other products write or add fp32 gradients themselves.
+  // The gradient of the largest linear's weight before it is added, unless a
+  // product adds to the parameter's; with bf16 its fp32 copy, too.
   double WeightGradientBytes() const {
-    if (spec_.fine_tune_type != FineTuneType::kFull || b_ == kFloat ||
-        traits_.wide_products) {
+    const bool narrow = b_ < kFloat;
+    if (spec_.fine_tune_type != FineTuneType::kFull ||
+        (narrow ? traits_.wide_products
+                : explicit_ || traits_.transposed_left)) {
       return 0;
     }
     const bool adds =
         !explicit_ || spec_.training.gradient_accumulation_steps > 1;
     const double largest = 1.0 * m_.hidden_size * m_.intermediate_size;
-    return largest * (adds ? b_ + kFloat : b_);
+    return largest * (narrow && adds ? b_ + kFloat : b_);
   }
 
   // The temporaries of one layer's backward, with the recomputed layer, of

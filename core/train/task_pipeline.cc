@@ -2,6 +2,7 @@
 #include "core/train/task_pipeline.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <deque>
@@ -38,13 +39,23 @@ class Buffer {
 
   void Send(const device::Device& device, std::vector<at::Tensor>& kept) {
     if (pieces_.empty()) return;
-    const at::Tensor host =
-        at::zeros({size_}, c10::CppTypeToScalarType<T>::value);
+    // From page-locked memory the device copies by itself, and torch keeps such
+    // memory for the next step.
+    const bool own = device.traits().memory == backend::MemoryPlace::kOwn;
+    const at::Tensor host = at::empty(
+        {size_},
+        at::dtype(c10::CppTypeToScalarType<T>::value).pinned_memory(own));
     T* data = host.mutable_data_ptr<T>();
     for (const Piece& piece : pieces_) {
       base::CheckAtMost(piece.begin + std::ssize(*piece.values), size_,
                         "the ends of a piece and of the buffer");
-      std::copy(piece.values->begin(), piece.values->end(), data + piece.begin);
+      constexpr int64_t kGrain = 1 << 18;  // numbers of a thread, at least
+      at::parallel_for(0, std::ssize(*piece.values), kGrain,
+                       [&](int64_t begin, int64_t end) {
+                         const T* values = piece.values->data();
+                         std::copy(values + begin, values + end,
+                                   data + piece.begin + begin);
+                       });
     }
     const at::Tensor there = host.to(
         host.options().device(device.torch_device()), /*non_blocking=*/true);
