@@ -11,7 +11,6 @@
 #include "core/base/clock.h"
 #include "core/device/block_mark.h"
 #include "core/explicit_step/norm.h"
-#include "core/model/products.h"
 
 namespace mpsd::explicit_step {
 namespace {
@@ -216,7 +215,7 @@ void ExplicitStep::EmbeddingBackward(const at::Tensor& ids,
   if (options_.fresh() && !decoder_.head().weight.is_same(embedding.weight)) {
     gradient.zero_();
   }
-  products::AddRows(gradient, ids, rows);
+  gradient.index_add_(0, ids, rows);
 }
 
 at::Tensor ExplicitStep::Add(const model::DecoderInputs& inputs,

@@ -370,7 +370,7 @@ class EmbeddingFunction : public torch::autograd::Function<EmbeddingFunction> {
     const int64_t padding = ctx->saved_data["padding"].toInt();
     at::Tensor kept;
     if (padding >= 0) kept = gradient.select(0, padding).clone();
-    products::AddRows(gradient, saved[kIds].reshape({-1}), dy.to(at::kFloat));
+    gradient.index_add_(0, saved[kIds].reshape({-1}), dy.to(at::kFloat));
     if (padding >= 0) gradient.select(0, padding).copy_(kept);
     return {{}, {}, {}, {}};
   }

@@ -163,11 +163,6 @@ void SetProduct(at::Tensor gradient, const at::Tensor& left,
   }
 }
 
-void AddRows(at::Tensor gradient, const at::Tensor& ids,
-             const at::Tensor& rows) {
-  at::index_put_(gradient, {ids}, rows, /*accumulate=*/true);
-}
-
 at::Tensor AdjacentRows(const std::vector<at::Tensor>& parts) {
   const at::Tensor& first = parts.front();
   if (parts.size() == 1 || !first.defined()) return first;

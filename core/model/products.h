@@ -49,11 +49,6 @@ void AddProduct(at::Tensor gradient, const at::Tensor& left,
 // them.
 void SetProduct(at::Tensor gradient, const at::Tensor& left,
                 const at::Tensor& right, const device::Traits& traits);
-// gradient[ids[i]] += rows[i], in the same order in each run; gradient fp32
-// [n, width], ids [tokens], rows fp32 [tokens, width]. (index_add_ adds in
-// any order on CUDA, which would make a resumed run differ.)
-void AddRows(at::Tensor gradient, const at::Tensor& ids,
-             const at::Tensor& rows);
 
 // The rows of `parts` as one tensor if they are adjacent in memory in this
 // order, as optim::ParameterSet lays out the weights of q, k and v; else

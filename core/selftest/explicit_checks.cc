@@ -17,7 +17,6 @@
 #include "core/model/attention_plan.h"
 #include "core/model/losses.h"
 #include "core/model/planned_attention.h"
-#include "core/model/products.h"
 #include "core/selftest/checks.h"
 #include "core/selftest/networks.h"
 
@@ -150,10 +149,7 @@ Numeric Calls(const Sizes& s) {
             at::silu_backward_out(in_place, in_place, x);
             at::silu_(silu);
             const auto [kept, mask] = DropNothing(x);
-            const at::Tensor table = at::zeros_like(x);
-            products::AddRows(table, ids, y);
-            return {table,
-                    at::addmm(y, x, w),
+            return {at::addmm(y, x, w),
                     y.clone().addmm_(x, w),
                     y.clone().add_(x),
                     x.clone().mul_(y),
