@@ -216,10 +216,16 @@ class Planner {
                            .unit = "ratio"});
     };
     if (images()) return;
-    compare("plan.cut_rows", "cut_share",
-            absl::StrCat(" of the training rows are cut to ",
-                         spec_.training.max_length, " tokens"),
-            "raise training.max_length, or split long rows");
+    // Texts of classes are cut to the model's positions, too.
+    const int64_t positions =
+        job_.model.max_position_embeddings - job_.model.encoder.first_position;
+    const int64_t length = spec_.task == spec::Task::kSeqCls
+                               ? std::min(spec_.training.max_length, positions)
+                               : spec_.training.max_length;
+    compare(
+        "plan.cut_rows", "cut_share",
+        absl::StrCat(" of the training rows are cut to ", length, " tokens"),
+        "raise training.max_length, or split long rows");
     compare("plan.dropped_rows", "dropped_share",
             " of the training rows have no label and are dropped",
             "look at the columns and roles of the rows, and at max_length");
