@@ -9,7 +9,8 @@
 #include <map>
 #include <string>
 
-namespace mpsd::inline testing_support {
+namespace mpsd {
+inline namespace testing_support {
 
 // How often `run` calls each operator ("aten::linear") on its own thread.
 inline std::map<std::string, int64_t> CallsOf(
@@ -27,6 +28,7 @@ inline std::map<std::string, int64_t> CallsOf(
   return calls;
 }
 
-}  // namespace mpsd::inline testing_support
+}  // namespace testing_support
+}  // namespace mpsd
 
 #endif  // MPSD_TESTS_CORE_CALLS_H_

@@ -10,7 +10,8 @@
 #include <cstdlib>
 #include <string>
 
-namespace mpsd::inline testing_support {
+namespace mpsd {
+inline namespace testing_support {
 
 // A port of 127.0.0.1 on which no process listens, and that no other process
 // gets meanwhile.
@@ -36,6 +37,7 @@ class ClosedPort {
   sockaddr_in address_{};
 };
 
-}  // namespace mpsd::inline testing_support
+}  // namespace testing_support
+}  // namespace mpsd
 
 #endif  // MPSD_TESTS_CORE_CLOSED_PORT_H_

@@ -15,7 +15,8 @@
 #include "core/spec/model_config.h"
 #include "tests/core/scratch_folder.h"
 
-namespace mpsd::inline testing_support {
+namespace mpsd {
+inline namespace testing_support {
 
 // tests/golden/<name>/<part>.
 inline fs::path Golden(const std::string& name, const std::string& part) {
@@ -29,6 +30,7 @@ inline std::unique_ptr<model::Decoder> LoadGolden(const std::string& name) {
   return model::Decoder::Load(*weights, config, at::kCPU, at::kFloat).value();
 }
 
-}  // namespace mpsd::inline testing_support
+}  // namespace testing_support
+}  // namespace mpsd
 
 #endif  // MPSD_TESTS_CORE_GOLDEN_MODEL_H_

@@ -6,7 +6,8 @@
 
 #include "core/device/device.h"
 
-namespace mpsd::inline testing_support {
+namespace mpsd {
+inline namespace testing_support {
 
 // The host's memory as a device of another name, of which nothing is asked.
 class IdleDevice : public device::Device {
@@ -24,6 +25,7 @@ class IdleDevice : public device::Device {
   void SetRngState(const at::Tensor&) override {}
 };
 
-}  // namespace mpsd::inline testing_support
+}  // namespace testing_support
+}  // namespace mpsd
 
 #endif  // MPSD_TESTS_CORE_IDLE_DEVICE_H_

@@ -11,7 +11,8 @@
 #include "nlohmann/json.hpp"
 #include "tests/core/golden_model.h"
 
-namespace mpsd::inline testing_support {
+namespace mpsd {
+inline namespace testing_support {
 
 using nlohmann::json;
 
@@ -97,6 +98,7 @@ class RecordingObserver : public train::Observer {
   std::vector<report::Checkpointed> checkpoints;
 };
 
-}  // namespace mpsd::inline testing_support
+}  // namespace testing_support
+}  // namespace mpsd
 
 #endif  // MPSD_TESTS_CORE_JOB_FOLDER_H_

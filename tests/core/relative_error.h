@@ -4,7 +4,8 @@
 
 #include <ATen/ATen.h>
 
-namespace mpsd::inline testing_support {
+namespace mpsd {
+inline namespace testing_support {
 
 // |a − b| / |b| in fp64, by the L2 norm; 1e9 where the sizes differ.
 inline double RelativeError(const at::Tensor& a, const at::Tensor& b) {
@@ -14,6 +15,7 @@ inline double RelativeError(const at::Tensor& a, const at::Tensor& b) {
       .item<double>();
 }
 
-}  // namespace mpsd::inline testing_support
+}  // namespace testing_support
+}  // namespace mpsd
 
 #endif  // MPSD_TESTS_CORE_RELATIVE_ERROR_H_

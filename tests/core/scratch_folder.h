@@ -9,7 +9,8 @@
 #include <string>
 #include <system_error>
 
-namespace mpsd::inline testing_support {
+namespace mpsd {
+inline namespace testing_support {
 
 namespace fs = std::filesystem;
 
@@ -40,6 +41,7 @@ inline fs::path FreshFolder(const std::string& name) {
   return folder;
 }
 
-}  // namespace mpsd::inline testing_support
+}  // namespace testing_support
+}  // namespace mpsd
 
 #endif  // MPSD_TESTS_CORE_SCRATCH_FOLDER_H_

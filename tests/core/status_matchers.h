@@ -12,7 +12,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace mpsd::inline testing_support {
+namespace mpsd {
+inline namespace testing_support {
 
 // What most tests are written with.
 using testing::AllOf;
@@ -70,6 +71,7 @@ MATCHER_P(Fails, code, "") {
   return StatusOf(arg).code() == code;
 }
 
-}  // namespace mpsd::inline testing_support
+}  // namespace testing_support
+}  // namespace mpsd
 
 #endif  // MPSD_TESTS_CORE_STATUS_MATCHERS_H_

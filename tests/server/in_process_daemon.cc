@@ -15,7 +15,8 @@
 #include "tests/core/scratch_folder.h"
 #include "tests/core/status_matchers.h"
 
-namespace mpsd::inline testing_support {
+namespace mpsd {
+inline namespace testing_support {
 namespace {
 
 constexpr char kTinyConfig[] =
@@ -401,4 +402,5 @@ void InProcessDaemon::Execute(const std::string& sql) {
   writer.database().exec(sql);
 }
 
-}  // namespace mpsd::inline testing_support
+}  // namespace testing_support
+}  // namespace mpsd

@@ -43,7 +43,8 @@
 #include "tests/fakes/fake_launcher.h"
 #include "tests/server/fake_parts.h"
 
-namespace mpsd::inline testing_support {
+namespace mpsd {
+inline namespace testing_support {
 
 // The stubs by short names: api.Call(&Jobs::Get, request).
 using Jobs = v1::JobService::Stub;
@@ -288,6 +289,7 @@ class InProcessDaemon {
   std::string log_ ABSL_GUARDED_BY(log_mutex_);
 };
 
-}  // namespace mpsd::inline testing_support
+}  // namespace testing_support
+}  // namespace mpsd
 
 #endif  // MPSD_TESTS_SERVER_IN_PROCESS_DAEMON_H_

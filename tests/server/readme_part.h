@@ -10,7 +10,8 @@
 
 #include "core/base/file.h"
 
-namespace mpsd::inline testing_support {
+namespace mpsd {
+inline namespace testing_support {
 
 // The page deploy/`page` has `text` between the comments "`name` begin" and
 // "`name` end". MPSD_WRITE_REFERENCE=1 writes it there instead.
@@ -35,6 +36,7 @@ inline void ExpectInPage(const std::string& page, const std::string& name,
       << "Write it anew: run this test with MPSD_WRITE_REFERENCE=1";
 }
 
-}  // namespace mpsd::inline testing_support
+}  // namespace testing_support
+}  // namespace mpsd
 
 #endif  // MPSD_TESTS_SERVER_README_PART_H_
