@@ -67,6 +67,12 @@ class Classifier : public Network {
   static at::Tensor First(const at::Tensor& x, int64_t rows) {
     return x.view({rows, -1, x.size(1)}).select(1, 0);
   }
+  // The first query of attention's result, [rows, heads, 1, head_dim]. Narrowed
+  // by tokens, so that its gradient has the layout of other layers': cuDNN's
+  // backward reads each by the strides of the first.
+  static at::Tensor FirstQuery(const at::Tensor& out) {
+    return out.transpose(1, 2).narrow(1, 0, 1).transpose(1, 2);
+  }
   // The config's dropout of hidden states, which is off outside of training.
   Dropout HiddenDropout(int64_t rows, int64_t length) const;
   bool DrawsDropout(const EncoderLayer& layer) const;

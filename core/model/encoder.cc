@@ -95,7 +95,7 @@ at::Tensor Encoder::Attend(const EncoderLayer& layer, const at::Tensor& x,
       attention::BidirectionalName(q, k, dropout, options_.attention));
   const at::Tensor out = attention::BidirectionalAttention(
       q, k, v, keys, dropout, options_.attention);
-  return first_only ? out.narrow(2, 0, 1) : out;
+  return first_only ? FirstQuery(out) : out;
 }
 
 at::Tensor Encoder::Head(const at::Tensor& first) const {

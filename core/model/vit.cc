@@ -96,7 +96,7 @@ at::Tensor Vit::Attend(const EncoderLayer& layer, const at::Tensor& x,
       attention::BidirectionalName(q, k, dropout, options_.attention));
   const at::Tensor out = attention::BidirectionalAttention(q, k, v, {}, dropout,
                                                            options_.attention);
-  return first_only ? out.narrow(2, 0, 1) : out;
+  return first_only ? FirstQuery(out) : out;
 }
 
 std::vector<Linear*> Vit::Linears() {
