@@ -292,7 +292,7 @@ std::string Complaint(const CLI::App& program, const CLI::App& verb,
     return error.what();
   }
   const std::vector<std::string> words = program.remaining();
-  for (const std::string& word : words) {
+  for (const std::string& word : program.remaining(/*recurse=*/true)) {
     if (absl::StartsWith(word, "-")) return NoOption(word, verb, program);
     if (!names.empty()) break;  // it is no verb, which counts more
   }

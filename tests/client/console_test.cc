@@ -72,8 +72,8 @@ TEST_F(ConsoleTest, AFailureSaysWhatToDo) {
               std::string("mpsctl: ") + one.text);
     EXPECT_EQ(code_, one.code) << one.text;
   }
-  for (StatusCode code : {StatusCode::NOT_FOUND, StatusCode::RESOURCE_EXHAUSTED,
-                          StatusCode::INTERNAL}) {
+  for (StatusCode code :
+       {StatusCode::RESOURCE_EXHAUSTED, StatusCode::INTERNAL}) {
     const std::string text = Failure(code, here);
     EXPECT_EQ(text.substr(0, 22), "mpsctl: what happened\n") << code;
     EXPECT_GT(text.size(), 22u) << code;
