@@ -287,16 +287,18 @@ std::string Complaint(const CLI::App& program, const CLI::App& verb,
        verb.get_subcommands([](const CLI::App*) { return true; })) {
     names.push_back(one->get_name());
   }
-  if (error.get_name() != "ExtrasError" &&
-      error.get_name() != "RequiredError") {
-    return error.what();
-  }
+  const bool extras =
+      error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
+  if (!extras && error.get_name() != "RequiredError") return error.what();
   const std::vector<std::string> words = program.remaining();
   for (const std::string& word : program.remaining(/*recurse=*/true)) {
     if (absl::StartsWith(word, "-")) return NoOption(word, verb, program);
     if (!names.empty()) break;  // it is no verb, which counts more
   }
-  if (names.empty()) return error.what();
+  // CLI11 names an error of extra arguments after their verb.
+  if (names.empty() || (extras && error.get_name() != "ExtrasError")) {
+    return error.what();
+  }
   const std::string what =
       words.empty() ? "no verb given"
                     : absl::StrCat("no verb ", path, Printable(words[0]));
