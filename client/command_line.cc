@@ -295,10 +295,7 @@ std::string Complaint(const CLI::App& program, const CLI::App& verb,
     if (absl::StartsWith(word, "-")) return NoOption(word, verb, program);
     if (!names.empty()) break;  // it is no verb, which counts more
   }
-  // CLI11 names an error of extra arguments after their verb.
-  if (names.empty() || (extras && error.get_name() != "ExtrasError")) {
-    return error.what();
-  }
+  if (names.empty() || extras) return error.what();
   const std::string what =
       words.empty() ? "no verb given"
                     : absl::StrCat("no verb ", path, Printable(words[0]));
