@@ -15,19 +15,10 @@
 namespace mpsd::explicit_step {
 namespace {
 
-// Whether `b` begins in memory where `a` ends.
-bool IsAdjacent(const at::Tensor& a, const at::Tensor& b) {
-  return a.is_contiguous() && b.is_contiguous() &&
-         a.storage().is_alias_of(b.storage()) &&
-         b.storage_offset() == a.storage_offset() + a.numel();
-}
-
 // Both as one tensor.
 at::Tensor Joined(const at::Tensor& a, const at::Tensor& b) {
-  if (!IsAdjacent(a, b)) return at::cat({a, b});
-  std::vector<int64_t> sizes = a.sizes().vec();
-  sizes[0] += b.size(0);
-  return a.as_strided(sizes, a.strides(), a.storage_offset());
+  const at::Tensor both = products::AdjacentRows({a, b});
+  return both.defined() ? both : at::cat({a, b});
 }
 
 OutputAdapters MakeOutputAdapters(
@@ -279,12 +270,13 @@ LinearGroup::OutputBlocks LinearGroup::MakeOutputBlocks(
 
 bool LinearGroup::Joins(const Block& a, const Block& b) const {
   if (!a.weight.defined() || !b.weight.defined() ||
-      a.bias.defined() != b.bias.defined() || !IsAdjacent(a.weight, b.weight)) {
+      a.bias.defined() != b.bias.defined() ||
+      !products::AdjacentRows({a.weight, b.weight}).defined()) {
     return false;
   }
   // A copy of trained biases would keep their first values.
   return options_.weights == nullptr || !a.bias.defined() ||
-         IsAdjacent(a.bias, b.bias);
+         products::AdjacentRows({a.bias, b.bias}).defined();
 }
 
 void LinearGroup::Complete(Block& block) const {
@@ -366,10 +358,9 @@ void LinearGroup::WeightsBackward(const std::vector<at::Tensor>& dy,
       } else {
         products::AddProduct(block.weight_grad, d, x, options_.traits);
       }
-      at::Tensor gradient = block.bias_grad;
-      if (!gradient.defined()) continue;
-      const at::Tensor sum = d.sum({0}, /*keepdim=*/false, at::kFloat);
-      options_.fresh() ? gradient.copy_(sum) : gradient.add_(sum);
+      if (!block.bias_grad.defined()) continue;
+      AddSum(block.bias_grad, d.sum({0}, /*keepdim=*/false, at::kFloat),
+             options_);
     }
   }
 }

@@ -31,12 +31,6 @@ at::Tensor Rstd(const at::Tensor& x, double eps, const Options& options) {
   return at::addcmul(first, length, length, 1 / n).rsqrt_();
 }
 
-// gradient += sum, or = sum if nothing was added in this step yet.
-void AddSum(at::Tensor gradient, const at::Tensor& sum,
-            const Options& options) {
-  options.fresh() ? gradient.copy_(sum) : gradient.add_(sum);
-}
-
 // residual + g · rstd − x · factor, factor fp32 [.., 1]: dx with factor = rstd³
 // · sum(g ∘ x) / n.
 at::Tensor Combine(const at::Tensor& residual, const at::Tensor& g,
@@ -54,6 +48,11 @@ at::Tensor Combine(const at::Tensor& residual, const at::Tensor& g,
 }
 
 }  // namespace
+
+void AddSum(at::Tensor gradient, const at::Tensor& sum,
+            const Options& options) {
+  options.fresh() ? gradient.copy_(sum) : gradient.add_(sum);
+}
 
 at::Tensor Scaled(const at::Tensor& x, const at::Tensor& factor,
                   const Options& options) {

@@ -14,6 +14,10 @@ namespace mpsd::explicit_step {
 at::Tensor Scaled(const at::Tensor& x, const at::Tensor& factor,
                   const Options& options);
 
+// gradient += sum, or = sum if nothing was added in this step yet; both fp32 of
+// one shape.
+void AddSum(at::Tensor gradient, const at::Tensor& sum, const Options& options);
+
 struct Normed {
   at::Tensor y;
   at::Tensor rstd;  // fp32 [.., 1]
