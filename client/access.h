@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CLIENT_ACCESS_H_
-#define MPSD_CLIENT_ACCESS_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -31,5 +30,3 @@ void PrintRevoked(const Console& console, const std::string& id,
                   const v1::RevokeTokenResponse& response);
 
 }  // namespace mpsd::client
-
-#endif  // MPSD_CLIENT_ACCESS_H_

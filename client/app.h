@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CLIENT_APP_H_
-#define MPSD_CLIENT_APP_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -65,5 +64,3 @@ inline constexpr char kContextName[] = "CONTEXT";
 inline constexpr char kModelName[] = "MODEL";
 
 }  // namespace mpsd::client
-
-#endif  // MPSD_CLIENT_APP_H_

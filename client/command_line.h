@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CLIENT_COMMAND_LINE_H_
-#define MPSD_CLIENT_COMMAND_LINE_H_
+#pragma once
 
 #include <functional>
 #include <map>
@@ -148,5 +147,3 @@ class Command {
 };
 
 }  // namespace mpsd::client
-
-#endif  // MPSD_CLIENT_COMMAND_LINE_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CLIENT_COMPLETION_H_
-#define MPSD_CLIENT_COMPLETION_H_
+#pragma once
 
 #include <ostream>
 #include <string>
@@ -68,5 +67,3 @@ std::vector<std::string> CompletionShells();
 std::string CompletionScript(const std::string& shell);
 
 }  // namespace mpsd::client
-
-#endif  // MPSD_CLIENT_COMPLETION_H_

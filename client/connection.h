@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CLIENT_CONNECTION_H_
-#define MPSD_CLIENT_CONNECTION_H_
+#pragma once
 
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
@@ -212,5 +211,3 @@ class Connection {
 };
 
 }  // namespace mpsd::client
-
-#endif  // MPSD_CLIENT_CONNECTION_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CLIENT_CONSOLE_H_
-#define MPSD_CLIENT_CONSOLE_H_
+#pragma once
 
 #include <google/protobuf/message.h>
 #include <grpcpp/support/status.h>
@@ -290,5 +289,3 @@ class ProgressLine {
 };
 
 }  // namespace mpsd::client
-
-#endif  // MPSD_CLIENT_CONSOLE_H_

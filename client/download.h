@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CLIENT_DOWNLOAD_H_
-#define MPSD_CLIENT_DOWNLOAD_H_
+#pragma once
 
 #include <filesystem>
 #include <map>
@@ -36,5 +35,3 @@ std::map<std::string, std::string> ReadRunFiles(const Console& console,
                                                 const std::string& job_id);
 
 }  // namespace mpsd::client
-
-#endif  // MPSD_CLIENT_DOWNLOAD_H_

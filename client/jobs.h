@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CLIENT_JOBS_H_
-#define MPSD_CLIENT_JOBS_H_
+#pragma once
 
 #include <google/protobuf/map.h>
 
@@ -79,5 +78,3 @@ absl::Status AddJobLabels(
     google::protobuf::Map<std::string, std::string>* job_labels);
 
 }  // namespace mpsd::client
-
-#endif  // MPSD_CLIENT_JOBS_H_

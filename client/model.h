@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CLIENT_MODEL_H_
-#define MPSD_CLIENT_MODEL_H_
+#pragma once
 
 #include <grpcpp/support/status.h>
 
@@ -46,5 +45,3 @@ struct LocalModel {
 absl::StatusOr<LocalModel> ReadLocalModel(const std::filesystem::path& folder);
 
 }  // namespace mpsd::client
-
-#endif  // MPSD_CLIENT_MODEL_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CLIENT_OFFLINE_H_
-#define MPSD_CLIENT_OFFLINE_H_
+#pragma once
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -18,5 +17,3 @@ std::string JobReference();
 std::string TypeText(const nlohmann::ordered_json& schema);
 
 }  // namespace mpsd::client
-
-#endif  // MPSD_CLIENT_OFFLINE_H_

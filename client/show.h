@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CLIENT_SHOW_H_
-#define MPSD_CLIENT_SHOW_H_
+#pragma once
 
 #include <google/protobuf/map.h>
 #include <grpcpp/support/status.h>
@@ -140,5 +139,3 @@ std::vector<RecordSection> DescribeRecord(const v1::JobRecord& record,
                                           bool results, absl::TimeZone zone);
 
 }  // namespace mpsd::client
-
-#endif  // MPSD_CLIENT_SHOW_H_

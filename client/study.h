@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CLIENT_STUDY_H_
-#define MPSD_CLIENT_STUDY_H_
+#pragma once
 
 #include <google/protobuf/map.h>
 
@@ -191,5 +190,3 @@ void PrintBatchSweep(const v1::StudyResult& result, const Console& console);
 std::string BatchSweepCsv(const v1::BatchSweepResult& sweep);
 
 }  // namespace mpsd::client
-
-#endif  // MPSD_CLIENT_STUDY_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CLIENT_SUBMIT_H_
-#define MPSD_CLIENT_SUBMIT_H_
+#pragma once
 
 #include <sys/stat.h>
 
@@ -263,5 +262,3 @@ std::vector<FieldChange> CompareSpecs(const std::string& a,
 void DropUnusedInputs(v1::SubmitRequest& request);
 
 }  // namespace mpsd::client
-
-#endif  // MPSD_CLIENT_SUBMIT_H_

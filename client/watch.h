@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CLIENT_WATCH_H_
-#define MPSD_CLIENT_WATCH_H_
+#pragma once
 
 #include <grpcpp/support/status.h>
 
@@ -150,5 +149,3 @@ grpc::Status ReadLogTail(const Console& console, const std::string& job_id,
                          int64_t most_bytes, LogTail* tail);
 
 }  // namespace mpsd::client
-
-#endif  // MPSD_CLIENT_WATCH_H_

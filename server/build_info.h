@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_BUILD_INFO_H_
-#define MPSD_SERVER_BUILD_INFO_H_
+#pragma once
 
 #include <map>
 #include <string>
@@ -18,5 +17,3 @@ namespace mpsd {
 std::map<std::string, std::string> BuildInfo();
 
 }  // namespace mpsd
-
-#endif  // MPSD_SERVER_BUILD_INFO_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_CONFIG_H_
-#define MPSD_SERVER_CONFIG_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -148,5 +147,3 @@ std::vector<std::string> FoldersWorkersRead(const Config& config);
 host::Environment WorkersEnvironment(const Config& config);
 
 }  // namespace mpsd
-
-#endif  // MPSD_SERVER_CONFIG_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_DAEMON_H_
-#define MPSD_SERVER_DAEMON_H_
+#pragma once
 
 #include <spdlog/logger.h>
 
@@ -166,5 +165,3 @@ class Daemon {
 };
 
 }  // namespace mpsd
-
-#endif  // MPSD_SERVER_DAEMON_H_

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What mpsd does from time to time: a ticker, removal of what is no longer
 // needed, measurements of the state folder.
-#ifndef MPSD_SERVER_HOUSEKEEPING_H_
-#define MPSD_SERVER_HOUSEKEEPING_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -154,5 +153,3 @@ class DiskWatch {
 };
 
 }  // namespace mpsd
-
-#endif  // MPSD_SERVER_HOUSEKEEPING_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpsd's log: a file that rotates and stderr; no caller waits for either.
-#ifndef MPSD_SERVER_LOG_H_
-#define MPSD_SERVER_LOG_H_
+#pragma once
 
 #include <spdlog/async_logger.h>
 #include <spdlog/details/thread_pool.h>
@@ -103,5 +102,3 @@ std::function<void(const std::string&)> LineTo(
     spdlog::level::level_enum level = spdlog::level::info);
 
 }  // namespace mpsd
-
-#endif  // MPSD_SERVER_LOG_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the process asks of the system: signals and descriptors.
-#ifndef MPSD_SERVER_PROCESS_H_
-#define MPSD_SERVER_PROCESS_H_
+#pragma once
 
 #include <functional>
 
@@ -28,5 +27,3 @@ int RaiseDescriptorLimit();
 int FirstReservedDescriptor(int limit);
 
 }  // namespace mpsd
-
-#endif  // MPSD_SERVER_PROCESS_H_

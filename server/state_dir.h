@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The state folder: its lock, what its files take, the group that may pass
 // through it.
-#ifndef MPSD_SERVER_STATE_DIR_H_
-#define MPSD_SERVER_STATE_DIR_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -85,5 +84,3 @@ absl::StatusOr<gid_t> GroupNamed(const std::string& name);
 absl::Status LetThrough(const std::filesystem::path& folder, gid_t group);
 
 }  // namespace mpsd
-
-#endif  // MPSD_SERVER_STATE_DIR_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_TLS_COMMAND_H_
-#define MPSD_SERVER_TLS_COMMAND_H_
+#pragma once
 
 #include <ostream>
 #include <string>
@@ -16,5 +15,3 @@ int TlsCommand(const std::vector<std::string>& args, std::ostream& out,
                std::ostream& err);
 
 }  // namespace mpsd
-
-#endif  // MPSD_SERVER_TLS_COMMAND_H_

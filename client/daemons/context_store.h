@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CLIENT_DAEMONS_CONTEXT_STORE_H_
-#define MPSD_CLIENT_DAEMONS_CONTEXT_STORE_H_
+#pragma once
 
 #include <cstddef>
 #include <filesystem>
@@ -127,5 +126,3 @@ class ContextStore {
 };
 
 }  // namespace mpsd::client
-
-#endif  // MPSD_CLIENT_DAEMONS_CONTEXT_STORE_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CLIENT_DAEMONS_TRUST_H_
-#define MPSD_CLIENT_DAEMONS_TRUST_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -85,5 +84,3 @@ Probe ProbeServer(const HostPort& place,
                   absl::Duration patience = absl::Seconds(10));
 
 }  // namespace mpsd::client
-
-#endif  // MPSD_CLIENT_DAEMONS_TRUST_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CLIENT_DAEMONS_TUNNEL_H_
-#define MPSD_CLIENT_DAEMONS_TUNNEL_H_
+#pragma once
 
 #include <atomic>
 #include <cstdio>
@@ -63,5 +62,3 @@ class Tunnel {
 };
 
 }  // namespace mpsd::ssh
-
-#endif  // MPSD_CLIENT_DAEMONS_TUNNEL_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CLIENT_TEXT_FORMAT_H_
-#define MPSD_CLIENT_TEXT_FORMAT_H_
+#pragma once
 
 #include <google/protobuf/message.h>
 #include <google/protobuf/timestamp.pb.h>
@@ -166,5 +165,3 @@ std::string MemoryText(const v1::DeviceMemory& memory);
 std::string FallbackText(const v1::Progress& progress);
 
 }  // namespace mpsd::client
-
-#endif  // MPSD_CLIENT_TEXT_FORMAT_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CLIENT_TEXT_WATCH_SCREEN_H_
-#define MPSD_CLIENT_TEXT_WATCH_SCREEN_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -53,5 +52,3 @@ std::vector<std::string> DrawLosses(const std::string& title,
                                     int columns, int rows, bool utf8);
 
 }  // namespace mpsd::client
-
-#endif  // MPSD_CLIENT_TEXT_WATCH_SCREEN_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_BASE_API_TOKEN_H_
-#define MPSD_CORE_BASE_API_TOKEN_H_
+#pragma once
 
 #include <cstddef>
 #include <string>
@@ -26,5 +25,3 @@ std::string ApiToken(std::string_view secret);
 bool IsApiToken(std::string_view text);
 
 }  // namespace mpsd::base
-
-#endif  // MPSD_CORE_BASE_API_TOKEN_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_BASE_CERTIFICATES_H_
-#define MPSD_CORE_BASE_CERTIFICATES_H_
+#pragma once
 
 #include <openssl/bio.h>
 #include <openssl/bn.h>
@@ -74,5 +73,3 @@ int64_t DaysLeft(absl::Time expiry, absl::Time now);
 bool IsIssuedBy(const X509& certificate, const X509& authority);
 
 }  // namespace mpsd::certificates
-
-#endif  // MPSD_CORE_BASE_CERTIFICATES_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_BASE_CHECK_H_
-#define MPSD_CORE_BASE_CHECK_H_
+#pragma once
 
 #include <concepts>
 #include <cstdint>
@@ -96,5 +95,3 @@ constexpr void CheckIndex(A index, B size, const char* what,
 }
 
 }  // namespace mpsd::base
-
-#endif  // MPSD_CORE_BASE_CHECK_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_BASE_CHILD_WAIT_H_
-#define MPSD_CORE_BASE_CHILD_WAIT_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -23,5 +22,3 @@ std::optional<int> AwaitEnd(const std::function<std::optional<int>()>& poll,
                             const std::function<bool()>& give_up = {});
 
 }  // namespace mpsd::base
-
-#endif  // MPSD_CORE_BASE_CHILD_WAIT_H_

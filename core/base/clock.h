@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_BASE_CLOCK_H_
-#define MPSD_CORE_BASE_CLOCK_H_
+#pragma once
 
 #include <cstdint>
 
@@ -33,5 +32,3 @@ void CountWork();
 int64_t WorkCount();
 
 }  // namespace mpsd::base
-
-#endif  // MPSD_CORE_BASE_CLOCK_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_BASE_FILE_H_
-#define MPSD_CORE_BASE_FILE_H_
+#pragma once
 
 #include <sys/stat.h>
 #include <time.h>
@@ -258,5 +257,3 @@ absl::Status SyncTree(const std::filesystem::path& dir);
 absl::Status SyncAll(const std::vector<std::filesystem::path>& paths);
 
 }  // namespace mpsd::base
-
-#endif  // MPSD_CORE_BASE_FILE_H_

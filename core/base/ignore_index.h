@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_BASE_IGNORE_INDEX_H_
-#define MPSD_CORE_BASE_IGNORE_INDEX_H_
+#pragma once
 
 #include <cstdint>
 
@@ -11,5 +10,3 @@ namespace mpsd::base {
 inline constexpr int64_t kIgnoreIndex = -100;
 
 }  // namespace mpsd::base
-
-#endif  // MPSD_CORE_BASE_IGNORE_INDEX_H_

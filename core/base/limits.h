@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_BASE_LIMITS_H_
-#define MPSD_CORE_BASE_LIMITS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -124,5 +123,3 @@ inline constexpr int64_t kModelSize = int64_t{1} << 31;
 inline constexpr int64_t kImageSide = 1 << 15;  // pixels; also a patch's side
 
 }  // namespace mpsd::limits
-
-#endif  // MPSD_CORE_BASE_LIMITS_H_

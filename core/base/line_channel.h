@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_BASE_LINE_CHANNEL_H_
-#define MPSD_CORE_BASE_LINE_CHANNEL_H_
+#pragma once
 
 #include <cstddef>
 #include <optional>
@@ -48,5 +47,3 @@ class LineChannel {
 };
 
 }  // namespace mpsd::base
-
-#endif  // MPSD_CORE_BASE_LINE_CHANNEL_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every wait with a limit, of the daemon, the worker and mpsctl.
-#ifndef MPSD_CORE_BASE_MONITOR_H_
-#define MPSD_CORE_BASE_MONITOR_H_
+#pragma once
 
 #include <algorithm>
 #include <chrono>
@@ -103,5 +102,3 @@ class PeriodicCall {
 };
 
 }  // namespace mpsd::base
-
-#endif  // MPSD_CORE_BASE_MONITOR_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_BASE_SHA256_H_
-#define MPSD_CORE_BASE_SHA256_H_
+#pragma once
 
 #include <atomic>
 #include <filesystem>
@@ -47,5 +46,3 @@ std::string Fingerprint(std::string_view der);
 absl::StatusOr<std::string> ParseFingerprint(std::string_view text);
 
 }  // namespace mpsd::base
-
-#endif  // MPSD_CORE_BASE_SHA256_H_

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Passes an error on to the caller. Both are statements of their own, not the
 // body of an `if` without braces.
-#ifndef MPSD_CORE_BASE_STATUS_MACROS_H_
-#define MPSD_CORE_BASE_STATUS_MACROS_H_
+#pragma once
 
 #include <utility>
 
@@ -27,5 +26,3 @@
   declaration = *std::move(temporary)
 #define MPSD_UNIQUE(line) MPSD_CONCATENATE(mpsd_status_or_, line)
 #define MPSD_CONCATENATE(a, b) a##b
-
-#endif  // MPSD_CORE_BASE_STATUS_MACROS_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_BASE_TEXT_H_
-#define MPSD_CORE_BASE_TEXT_H_
+#pragma once
 
 #include <cstddef>
 #include <string>
@@ -85,5 +84,3 @@ Json ParseTree(std::string_view text) {
 }
 
 }  // namespace mpsd::base
-
-#endif  // MPSD_CORE_BASE_TEXT_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_BASE_UNITS_H_
-#define MPSD_CORE_BASE_UNITS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -33,5 +32,3 @@ absl::StatusOr<absl::Time> ParseWhen(const std::string& text, absl::Time now,
                                      absl::TimeZone zone);
 
 }  // namespace mpsd::base
-
-#endif  // MPSD_CORE_BASE_UNITS_H_

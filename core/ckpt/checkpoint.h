@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_CKPT_CHECKPOINT_H_
-#define MPSD_CORE_CKPT_CHECKPOINT_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -128,5 +127,3 @@ absl::StatusOr<std::filesystem::path> SetAside(
 void SweepLeftovers(const std::filesystem::path& out_dir);
 
 }  // namespace mpsd::ckpt
-
-#endif  // MPSD_CORE_CKPT_CHECKPOINT_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_CKPT_SAFETENSORS_H_
-#define MPSD_CORE_CKPT_SAFETENSORS_H_
+#pragma once
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/ScalarType.h>
@@ -126,5 +125,3 @@ class Weights {
 };
 
 }  // namespace mpsd::tensorfile
-
-#endif  // MPSD_CORE_CKPT_SAFETENSORS_H_

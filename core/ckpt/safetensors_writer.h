@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_CKPT_SAFETENSORS_WRITER_H_
-#define MPSD_CORE_CKPT_SAFETENSORS_WRITER_H_
+#pragma once
 
 #include <ATen/core/Tensor.h>
 
@@ -91,5 +90,3 @@ class ShardedWriter {
 absl::StatusOr<int64_t> ParseByteSize(const std::string& text);
 
 }  // namespace mpsd::tensorfile
-
-#endif  // MPSD_CORE_CKPT_SAFETENSORS_WRITER_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_DATA_BATCH_H_
-#define MPSD_CORE_DATA_BATCH_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -69,5 +68,3 @@ Batch MakeBatch(const TokenArrays& samples,
                 Padding padding = Padding::kBuckets);
 
 }  // namespace mpsd::data
-
-#endif  // MPSD_CORE_DATA_BATCH_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_DATA_BATCH_SHAPES_H_
-#define MPSD_CORE_DATA_BATCH_SHAPES_H_
+#pragma once
 
 #include <cstdint>
 #include <initializer_list>
@@ -63,5 +62,3 @@ class BatchShapes {
 };
 
 }  // namespace mpsd::data
-
-#endif  // MPSD_CORE_DATA_BATCH_SHAPES_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_DATA_CLASS_LABELS_H_
-#define MPSD_CORE_DATA_CLASS_LABELS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -101,5 +100,3 @@ void CopyClassTargets(const ClassLabels& class_labels, const ClassTargets& all,
                       Batch& batch);
 
 }  // namespace mpsd::data
-
-#endif  // MPSD_CORE_DATA_CLASS_LABELS_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_DATA_DECODE_H_
-#define MPSD_CORE_DATA_DECODE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -80,5 +79,3 @@ inline bool LiesOnSide(int orientation) {
 }
 
 }  // namespace mpsd::image
-
-#endif  // MPSD_CORE_DATA_DECODE_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_DATA_IMAGE_H_
-#define MPSD_CORE_DATA_IMAGE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -62,5 +61,3 @@ enum class Filter {
 Image Resize(const Image& image, int64_t height, int64_t width, Filter filter);
 
 }  // namespace mpsd::image
-
-#endif  // MPSD_CORE_DATA_IMAGE_H_

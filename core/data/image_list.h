@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_DATA_IMAGE_LIST_H_
-#define MPSD_CORE_DATA_IMAGE_LIST_H_
+#pragma once
 
 #include <ATen/core/Tensor.h>
 
@@ -72,5 +71,3 @@ data::LabelPlace PlacesOf(const ImageList& list);
 absl::StatusOr<Image> ReadImage(const Entry& entry);
 
 }  // namespace mpsd::image
-
-#endif  // MPSD_CORE_DATA_IMAGE_LIST_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_DATA_IMAGE_SET_H_
-#define MPSD_CORE_DATA_IMAGE_SET_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -134,5 +133,3 @@ class ImageSet : public data::Source {
 };
 
 }  // namespace mpsd::image
-
-#endif  // MPSD_CORE_DATA_IMAGE_SET_H_

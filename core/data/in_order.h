@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_DATA_IN_ORDER_H_
-#define MPSD_CORE_DATA_IN_ORDER_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -140,5 +139,3 @@ class InOrder {
 };
 
 }  // namespace mpsd::data
-
-#endif  // MPSD_CORE_DATA_IN_ORDER_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_DATA_LANGUAGE_ROW_H_
-#define MPSD_CORE_DATA_LANGUAGE_ROW_H_
+#pragma once
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -86,5 +85,3 @@ absl::StatusOr<LanguageRow> ReadLanguageRow(const RowJson& json,
 void ParseArguments(LanguageRow& row);
 
 }  // namespace mpsd::data
-
-#endif  // MPSD_CORE_DATA_LANGUAGE_ROW_H_

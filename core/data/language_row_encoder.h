@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_DATA_LANGUAGE_ROW_ENCODER_H_
-#define MPSD_CORE_DATA_LANGUAGE_ROW_ENCODER_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -125,5 +124,3 @@ class LanguageRowEncoder {
 };
 
 }  // namespace mpsd::data
-
-#endif  // MPSD_CORE_DATA_LANGUAGE_ROW_ENCODER_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_DATA_LOADER_H_
-#define MPSD_CORE_DATA_LOADER_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -159,5 +158,3 @@ class Prefetcher {
 };
 
 }  // namespace mpsd::data
-
-#endif  // MPSD_CORE_DATA_LOADER_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_DATA_ORDER_H_
-#define MPSD_CORE_DATA_ORDER_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -48,5 +47,3 @@ std::vector<std::vector<int64_t>> PackBestFit(
     int64_t capacity);
 
 }  // namespace mpsd::data
-
-#endif  // MPSD_CORE_DATA_ORDER_H_

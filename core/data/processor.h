@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_DATA_PROCESSOR_H_
-#define MPSD_CORE_DATA_PROCESSOR_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -81,5 +80,3 @@ class Processor {
 };
 
 }  // namespace mpsd::image
-
-#endif  // MPSD_CORE_DATA_PROCESSOR_H_

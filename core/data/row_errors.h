@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_DATA_ROW_ERRORS_H_
-#define MPSD_CORE_DATA_ROW_ERRORS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -91,5 +90,3 @@ std::string TypeFault(absl::Span<const int32_t> types, const IdTables& tables);
 int32_t PaddingWithin(int32_t id, const IdTables& tables);
 
 }  // namespace mpsd::data
-
-#endif  // MPSD_CORE_DATA_ROW_ERRORS_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_DATA_SOURCE_H_
-#define MPSD_CORE_DATA_SOURCE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -120,5 +119,3 @@ absl::StatusOr<SplitIndices> SplitForValidation(int64_t count, double share,
                                                 uint64_t seed);
 
 }  // namespace mpsd::data
-
-#endif  // MPSD_CORE_DATA_SOURCE_H_

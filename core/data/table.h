@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_DATA_TABLE_H_
-#define MPSD_CORE_DATA_TABLE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -100,5 +99,3 @@ absl::StatusOr<Table> ReadTable(const std::string& name, std::string_view bytes,
 absl::Status CheckKindIsRead(const std::string& name, std::string_view bytes);
 
 }  // namespace mpsd::data
-
-#endif  // MPSD_CORE_DATA_TABLE_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_DATA_TEXT_CLASSES_H_
-#define MPSD_CORE_DATA_TEXT_CLASSES_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -122,5 +121,3 @@ absl::StatusOr<std::unique_ptr<TextClasses>> EncodeTextClasses(
     const std::function<void(double)>& progress);
 
 }  // namespace mpsd::data
-
-#endif  // MPSD_CORE_DATA_TEXT_CLASSES_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_DATA_TOKEN_ARRAYS_H_
-#define MPSD_CORE_DATA_TOKEN_ARRAYS_H_
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -160,5 +159,3 @@ class TokenArrays {
 };
 
 }  // namespace mpsd::data
-
-#endif  // MPSD_CORE_DATA_TOKEN_ARRAYS_H_

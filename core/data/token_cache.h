@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_DATA_TOKEN_CACHE_H_
-#define MPSD_CORE_DATA_TOKEN_CACHE_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -63,5 +62,3 @@ absl::StatusOr<TokenDataset> LoadCachedTokens(
     const std::function<void(const std::string&)>& warn);
 
 }  // namespace mpsd::data
-
-#endif  // MPSD_CORE_DATA_TOKEN_CACHE_H_

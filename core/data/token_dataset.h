@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_DATA_TOKEN_DATASET_H_
-#define MPSD_CORE_DATA_TOKEN_DATASET_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -98,5 +97,3 @@ absl::StatusOr<TokenDataset> LoadTokenDataset(
     const std::function<void(double)>& progress);
 
 }  // namespace mpsd::data
-
-#endif  // MPSD_CORE_DATA_TOKEN_DATASET_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_DEVICE_BACKENDS_H_
-#define MPSD_CORE_DEVICE_BACKENDS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -40,5 +39,3 @@ std::vector<Backend> ListBackends();
 backend::Choice LikelyBest();
 
 }  // namespace mpsd::device
-
-#endif  // MPSD_CORE_DEVICE_BACKENDS_H_

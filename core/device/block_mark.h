@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_DEVICE_BLOCK_MARK_H_
-#define MPSD_CORE_DEVICE_BLOCK_MARK_H_
+#pragma once
 
 #include <ATen/SequenceNumber.h>
 #include <ATen/record_function.h>
@@ -48,5 +47,3 @@ class BlockMark {
 };
 
 }  // namespace mpsd::profile
-
-#endif  // MPSD_CORE_DEVICE_BLOCK_MARK_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_DEVICE_DEVICE_H_
-#define MPSD_CORE_DEVICE_DEVICE_H_
+#pragma once
 
 #include <ATen/core/Tensor.h>
 #include <c10/util/Exception.h>
@@ -166,5 +165,3 @@ class WarningCapture final : private c10::WarningHandler {
 std::string CpuFallbackOp(const std::string& warning);
 
 }  // namespace mpsd::device
-
-#endif  // MPSD_CORE_DEVICE_DEVICE_H_

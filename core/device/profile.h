@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_DEVICE_PROFILE_H_
-#define MPSD_CORE_DEVICE_PROFILE_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -153,5 +152,3 @@ struct Tally {
 };
 
 }  // namespace mpsd::profile
-
-#endif  // MPSD_CORE_DEVICE_PROFILE_H_

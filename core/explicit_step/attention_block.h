@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_EXPLICIT_STEP_ATTENTION_BLOCK_H_
-#define MPSD_CORE_EXPLICIT_STEP_ATTENTION_BLOCK_H_
+#pragma once
 
 #include <ATen/core/Tensor.h>
 
@@ -133,5 +132,3 @@ class AttentionBlock {
 };
 
 }  // namespace mpsd::explicit_step
-
-#endif  // MPSD_CORE_EXPLICIT_STEP_ATTENTION_BLOCK_H_

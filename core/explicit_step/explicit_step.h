@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_EXPLICIT_STEP_EXPLICIT_STEP_H_
-#define MPSD_CORE_EXPLICIT_STEP_EXPLICIT_STEP_H_
+#pragma once
 
 #include <ATen/core/Tensor.h>
 
@@ -130,5 +129,3 @@ class ExplicitStep {
 };
 
 }  // namespace mpsd::explicit_step
-
-#endif  // MPSD_CORE_EXPLICIT_STEP_EXPLICIT_STEP_H_

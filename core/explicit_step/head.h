@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_EXPLICIT_STEP_HEAD_H_
-#define MPSD_CORE_EXPLICIT_STEP_HEAD_H_
+#pragma once
 
 #include <ATen/core/Tensor.h>
 
@@ -61,5 +60,3 @@ class LossHead {
 };
 
 }  // namespace mpsd::explicit_step
-
-#endif  // MPSD_CORE_EXPLICIT_STEP_HEAD_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_EXPLICIT_STEP_LINEAR_GROUP_H_
-#define MPSD_CORE_EXPLICIT_STEP_LINEAR_GROUP_H_
+#pragma once
 
 #include <ATen/core/Tensor.h>
 
@@ -263,5 +262,3 @@ class LinearGroup {
 };
 
 }  // namespace mpsd::explicit_step
-
-#endif  // MPSD_CORE_EXPLICIT_STEP_LINEAR_GROUP_H_

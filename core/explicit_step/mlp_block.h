@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_EXPLICIT_STEP_MLP_BLOCK_H_
-#define MPSD_CORE_EXPLICIT_STEP_MLP_BLOCK_H_
+#pragma once
 
 #include <ATen/core/Tensor.h>
 
@@ -62,5 +61,3 @@ class MlpBlock {
 };
 
 }  // namespace mpsd::explicit_step
-
-#endif  // MPSD_CORE_EXPLICIT_STEP_MLP_BLOCK_H_

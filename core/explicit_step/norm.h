@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_EXPLICIT_STEP_NORM_H_
-#define MPSD_CORE_EXPLICIT_STEP_NORM_H_
+#pragma once
 
 #include <ATen/core/Tensor.h>
 
@@ -46,5 +45,3 @@ at::Tensor NormBackward(const at::Tensor& dy, const at::Tensor& x,
                         const at::Tensor& residual, const Options& options);
 
 }  // namespace mpsd::explicit_step
-
-#endif  // MPSD_CORE_EXPLICIT_STEP_NORM_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_FULL_FULL_MODEL_H_
-#define MPSD_CORE_FULL_FULL_MODEL_H_
+#pragma once
 
 #include <filesystem>
 #include <map>
@@ -65,5 +64,3 @@ class FullModel : public optim::Trainable {
 };
 
 }  // namespace mpsd::full
-
-#endif  // MPSD_CORE_FULL_FULL_MODEL_H_

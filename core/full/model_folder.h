@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_FULL_MODEL_FOLDER_H_
-#define MPSD_CORE_FULL_MODEL_FOLDER_H_
+#pragma once
 
 #include <c10/core/ScalarType.h>
 
@@ -47,5 +46,3 @@ absl::Status CopyTokenizer(const std::filesystem::path& from,
                            const std::filesystem::path& to);
 
 }  // namespace mpsd::full
-
-#endif  // MPSD_CORE_FULL_MODEL_FOLDER_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_HOST_DEVICE_ERROR_H_
-#define MPSD_CORE_HOST_DEVICE_ERROR_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -42,5 +41,3 @@ const std::vector<DeviceErrorRow>& DeviceErrorTable();
 std::optional<DeviceError> FindDeviceError(std::string_view text);
 
 }  // namespace mpsd::host
-
-#endif  // MPSD_CORE_HOST_DEVICE_ERROR_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_HOST_ENVIRONMENT_H_
-#define MPSD_CORE_HOST_ENVIRONMENT_H_
+#pragma once
 
 #include <map>
 #include <string>
@@ -57,5 +56,3 @@ Environment ThoseThatMatter(const Environment& all);
 bool MayBeSecret(std::string_view name, std::string_view value);
 
 }  // namespace mpsd::host
-
-#endif  // MPSD_CORE_HOST_ENVIRONMENT_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_HOST_FOOTPRINT_H_
-#define MPSD_CORE_HOST_FOOTPRINT_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -47,5 +46,3 @@ class FootprintWatch {
 std::optional<int64_t> PeakFootprintBytes();
 
 }  // namespace mpsd::host
-
-#endif  // MPSD_CORE_HOST_FOOTPRINT_H_

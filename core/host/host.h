@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_HOST_HOST_H_
-#define MPSD_CORE_HOST_HOST_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -108,5 +107,3 @@ class FileHost final : public Host {
 Reading ReadLinuxFiles(const std::filesystem::path& root);
 
 }  // namespace mpsd::host
-
-#endif  // MPSD_CORE_HOST_HOST_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_HOST_MACHINE_H_
-#define MPSD_CORE_HOST_MACHINE_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -122,5 +121,3 @@ bool IsNetworkType(std::string_view type);
 std::vector<Mount> ParseMounts(std::string_view text);
 
 }  // namespace mpsd::host
-
-#endif  // MPSD_CORE_HOST_MACHINE_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_HOST_TRAITS_H_
-#define MPSD_CORE_HOST_TRAITS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -153,5 +152,3 @@ struct Traits {
 const Traits& TraitsOf(Choice choice);
 
 }  // namespace mpsd::backend
-
-#endif  // MPSD_CORE_HOST_TRAITS_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_LORA_LORA_H_
-#define MPSD_CORE_LORA_LORA_H_
+#pragma once
 
 #include <ATen/core/Tensor.h>
 
@@ -125,5 +124,3 @@ class Adapter : public optim::Trainable {
 };
 
 }  // namespace mpsd::lora
-
-#endif  // MPSD_CORE_LORA_LORA_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_LORA_MERGE_H_
-#define MPSD_CORE_LORA_MERGE_H_
+#pragma once
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/ScalarType.h>
@@ -134,5 +133,3 @@ absl::StatusOr<MergeReport> Merge(
     const std::function<void(const std::string&, double)>& progress = nullptr);
 
 }  // namespace mpsd::merge
-
-#endif  // MPSD_CORE_LORA_MERGE_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_LORA_PEFT_FOLDER_H_
-#define MPSD_CORE_LORA_PEFT_FOLDER_H_
+#pragma once
 
 #include <filesystem>
 #include <map>
@@ -87,5 +86,3 @@ absl::Status SavePeftFolder(const std::filesystem::path& folder,
                             const optim::ParameterSet& parameters);
 
 }  // namespace mpsd::lora
-
-#endif  // MPSD_CORE_LORA_PEFT_FOLDER_H_

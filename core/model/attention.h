@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_MODEL_ATTENTION_H_
-#define MPSD_CORE_MODEL_ATTENTION_H_
+#pragma once
 
 #include <ATen/core/Tensor.h>
 
@@ -86,5 +85,3 @@ at::Tensor TiledAttention(const at::Tensor& q, const at::Tensor& k,
                           int64_t tile = 256);
 
 }  // namespace mpsd::attention
-
-#endif  // MPSD_CORE_MODEL_ATTENTION_H_

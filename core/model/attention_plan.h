@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_MODEL_ATTENTION_PLAN_H_
-#define MPSD_CORE_MODEL_ATTENTION_PLAN_H_
+#pragma once
 
 #include <ATen/core/ScalarType.h>
 #include <ATen/core/Tensor.h>
@@ -151,5 +150,3 @@ void PlanBlocks(const TokenLayout& layout, const HeadShape& shape,
 at::Tensor MaskOf(const AttentionPlan& plan, const QueryBlock& block);
 
 }  // namespace mpsd::attention
-
-#endif  // MPSD_CORE_MODEL_ATTENTION_PLAN_H_

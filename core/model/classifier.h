@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_MODEL_CLASSIFIER_H_
-#define MPSD_CORE_MODEL_CLASSIFIER_H_
+#pragma once
 
 #include <ATen/core/Tensor.h>
 
@@ -108,5 +107,3 @@ class DecoderClassifier : public Classifier {
 };
 
 }  // namespace mpsd::model
-
-#endif  // MPSD_CORE_MODEL_CLASSIFIER_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_MODEL_DECODER_H_
-#define MPSD_CORE_MODEL_DECODER_H_
+#pragma once
 
 #include <ATen/core/Tensor.h>
 
@@ -93,5 +92,3 @@ class Decoder : public Network {
 };
 
 }  // namespace mpsd::model
-
-#endif  // MPSD_CORE_MODEL_DECODER_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_MODEL_ENCODER_H_
-#define MPSD_CORE_MODEL_ENCODER_H_
+#pragma once
 
 #include <ATen/core/Tensor.h>
 
@@ -66,5 +65,3 @@ class Encoder : public Classifier {
 };
 
 }  // namespace mpsd::model
-
-#endif  // MPSD_CORE_MODEL_ENCODER_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_MODEL_LAYERS_H_
-#define MPSD_CORE_MODEL_LAYERS_H_
+#pragma once
 
 #include <ATen/core/Tensor.h>
 
@@ -173,5 +172,3 @@ std::vector<at::Tensor> ForwardTogether(
     const LinearCall& call);
 
 }  // namespace mpsd::model
-
-#endif  // MPSD_CORE_MODEL_LAYERS_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_MODEL_LOSSES_H_
-#define MPSD_CORE_MODEL_LOSSES_H_
+#pragma once
 
 #include <ATen/core/Tensor.h>
 
@@ -49,5 +48,3 @@ at::Tensor SumClassLoss(spec::ProblemType type, const at::Tensor& logits,
                         const at::Tensor& targets, const at::Tensor& weights);
 
 }  // namespace mpsd::model
-
-#endif  // MPSD_CORE_MODEL_LOSSES_H_

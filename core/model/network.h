@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_MODEL_NETWORK_H_
-#define MPSD_CORE_MODEL_NETWORK_H_
+#pragma once
 
 #include <ATen/core/Tensor.h>
 
@@ -146,5 +145,3 @@ class Network {
 };
 
 }  // namespace mpsd::model
-
-#endif  // MPSD_CORE_MODEL_NETWORK_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_MODEL_PLANNED_ATTENTION_H_
-#define MPSD_CORE_MODEL_PLANNED_ATTENTION_H_
+#pragma once
 
 #include <ATen/core/Tensor.h>
 
@@ -103,5 +102,3 @@ AttentionInputs CudnnBackward(const at::Tensor& dout, const AttentionPlan& plan,
                               const AttentionTape& tape);
 
 }  // namespace mpsd::attention
-
-#endif  // MPSD_CORE_MODEL_PLANNED_ATTENTION_H_

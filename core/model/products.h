@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_MODEL_PRODUCTS_H_
-#define MPSD_CORE_MODEL_PRODUCTS_H_
+#pragma once
 
 #include <ATen/core/Tensor.h>
 
@@ -67,5 +66,3 @@ at::Tensor InnerProduct(const at::Tensor& x, const at::Tensor& w,
                         const std::optional<at::Tensor>& bias = std::nullopt);
 
 }  // namespace mpsd::products
-
-#endif  // MPSD_CORE_MODEL_PRODUCTS_H_

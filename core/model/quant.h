@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_MODEL_QUANT_H_
-#define MPSD_CORE_MODEL_QUANT_H_
+#pragma once
 
 #include <ATen/core/Tensor.h>
 
@@ -144,5 +143,3 @@ at::Tensor LinearForward(const at::Tensor& x,
                          const at::Tensor& bias);
 
 }  // namespace mpsd::quant
-
-#endif  // MPSD_CORE_MODEL_QUANT_H_

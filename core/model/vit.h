@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_MODEL_VIT_H_
-#define MPSD_CORE_MODEL_VIT_H_
+#pragma once
 
 #include <ATen/core/Tensor.h>
 
@@ -60,5 +59,3 @@ absl::StatusOr<std::unique_ptr<Classifier>> LoadVisionClassifier(
     const std::function<void(double)>& progress = nullptr);
 
 }  // namespace mpsd::model
-
-#endif  // MPSD_CORE_MODEL_VIT_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_MODEL_WEIGHT_READER_H_
-#define MPSD_CORE_MODEL_WEIGHT_READER_H_
+#pragma once
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/ScalarType.h>
@@ -150,5 +149,3 @@ absl::StatusOr<TiedHead> FindTiedHead(const tensorfile::Weights& weights,
                                       at::ScalarType dtype);
 
 }  // namespace mpsd::model
-
-#endif  // MPSD_CORE_MODEL_WEIGHT_READER_H_

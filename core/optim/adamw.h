@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_OPTIM_ADAMW_H_
-#define MPSD_CORE_OPTIM_ADAMW_H_
+#pragma once
 
 #include <ATen/core/Tensor.h>
 
@@ -43,5 +42,3 @@ class AdamW {
 };
 
 }  // namespace mpsd::optim
-
-#endif  // MPSD_CORE_OPTIM_ADAMW_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_OPTIM_PARAMETERS_H_
-#define MPSD_CORE_OPTIM_PARAMETERS_H_
+#pragma once
 
 #include <ATen/core/Tensor.h>
 
@@ -112,5 +111,3 @@ class Trainable {
 };
 
 }  // namespace mpsd::optim
-
-#endif  // MPSD_CORE_OPTIM_PARAMETERS_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_OPTIM_SCHEDULE_H_
-#define MPSD_CORE_OPTIM_SCHEDULE_H_
+#pragma once
 
 #include <cstdint>
 #include <utility>
@@ -49,5 +48,3 @@ class Schedule {
 };
 
 }  // namespace mpsd::optim
-
-#endif  // MPSD_CORE_OPTIM_SCHEDULE_H_

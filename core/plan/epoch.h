@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_PLAN_EPOCH_H_
-#define MPSD_CORE_PLAN_EPOCH_H_
+#pragma once
 
 #include <compare>
 #include <cstdint>
@@ -112,5 +111,3 @@ std::vector<Sampling> Samplings(const spec::TrainSpec& spec,
                                 const data::LoaderOptions& own);
 
 }  // namespace mpsd::plan
-
-#endif  // MPSD_CORE_PLAN_EPOCH_H_

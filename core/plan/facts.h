@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_PLAN_FACTS_H_
-#define MPSD_CORE_PLAN_FACTS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -64,5 +63,3 @@ struct Facts {
 absl::StatusOr<Facts> ParseFacts(std::string_view json);
 
 }  // namespace mpsd::plan
-
-#endif  // MPSD_CORE_PLAN_FACTS_H_

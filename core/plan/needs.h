@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_PLAN_NEEDS_H_
-#define MPSD_CORE_PLAN_NEEDS_H_
+#pragma once
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -100,5 +99,3 @@ std::vector<Alternative> FindAlternatives(const UnfitJob& job,
                                           int64_t limit_bytes);
 
 }  // namespace mpsd::plan
-
-#endif  // MPSD_CORE_PLAN_NEEDS_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_PLAN_PLAN_H_
-#define MPSD_CORE_PLAN_PLAN_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -35,5 +34,3 @@ struct PlannedJob {
 nlohmann::json MakePlan(const PlannedJob& job);
 
 }  // namespace mpsd::plan
-
-#endif  // MPSD_CORE_PLAN_PLAN_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_PLAN_STEP_COST_H_
-#define MPSD_CORE_PLAN_STEP_COST_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -109,5 +108,3 @@ class StepCosts {
 };
 
 }  // namespace mpsd::plan
-
-#endif  // MPSD_CORE_PLAN_STEP_COST_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_PLAN_STEP_TIME_H_
-#define MPSD_CORE_PLAN_STEP_TIME_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -106,5 +105,3 @@ class StepTimes {
 };
 
 }  // namespace mpsd::plan
-
-#endif  // MPSD_CORE_PLAN_STEP_TIME_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_REPORT_METRICS_H_
-#define MPSD_CORE_REPORT_METRICS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -80,5 +79,3 @@ std::vector<std::string> MetricNames(spec::ProblemType problem, int64_t outputs,
                                      std::string_view glue_task);
 
 }  // namespace mpsd::metrics
-
-#endif  // MPSD_CORE_REPORT_METRICS_H_

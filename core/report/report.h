@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_REPORT_REPORT_H_
-#define MPSD_CORE_REPORT_REPORT_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -258,5 +257,3 @@ inline constexpr char kStagePredicting[] = "predicting";
 inline constexpr char kStageSaving[] = "saving";  // a checkpoint or the result
 
 }  // namespace mpsd::report
-
-#endif  // MPSD_CORE_REPORT_REPORT_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_REPORT_REPORT_JSON_H_
-#define MPSD_CORE_REPORT_REPORT_JSON_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -133,5 +132,3 @@ class JsonReader {
 std::string Dump(const Json& object);
 
 }  // namespace mpsd::report
-
-#endif  // MPSD_CORE_REPORT_REPORT_JSON_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_REPORT_RUN_EVENTS_H_
-#define MPSD_CORE_REPORT_RUN_EVENTS_H_
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -188,5 +187,3 @@ void KeptEvents<Event>::Finish(const ToJson& to_json, RunData* run) {
 }
 
 }  // namespace mpsd::run_page
-
-#endif  // MPSD_CORE_REPORT_RUN_EVENTS_H_

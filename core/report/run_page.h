@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_REPORT_RUN_PAGE_H_
-#define MPSD_CORE_REPORT_RUN_PAGE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -70,5 +69,3 @@ std::vector<size_t> KeptPoints(const std::vector<CurvesPoint>& points,
                                size_t most);
 
 }  // namespace mpsd::run_page
-
-#endif  // MPSD_CORE_REPORT_RUN_PAGE_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_REPORT_RUNBOOK_H_
-#define MPSD_CORE_REPORT_RUNBOOK_H_
+#pragma once
 
 #include <cstdint>
 #include <limits>
@@ -245,5 +244,3 @@ absl::Status CheckStudyOptions(std::string_view study,
                                const nlohmann::json& options);
 
 }  // namespace mpsd::runbook
-
-#endif  // MPSD_CORE_REPORT_RUNBOOK_H_

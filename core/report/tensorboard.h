@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_REPORT_TENSORBOARD_H_
-#define MPSD_CORE_REPORT_TENSORBOARD_H_
+#pragma once
 
 #include <cstdint>
 #include <cstdio>
@@ -89,5 +88,3 @@ uint32_t Crc32c(std::string_view bytes);
 uint32_t MaskedCrc32c(std::string_view bytes);
 
 }  // namespace mpsd::tensorboard
-
-#endif  // MPSD_CORE_REPORT_TENSORBOARD_H_

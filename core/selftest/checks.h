@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_SELFTEST_CHECKS_H_
-#define MPSD_CORE_SELFTEST_CHECKS_H_
+#pragma once
 
 #include <ATen/core/Tensor.h>
 
@@ -107,5 +106,3 @@ Check MakeCheck(Numeric numeric, at::ScalarType dtype);
 void AddBoth(const Numeric& numeric, std::vector<Check>& checks);
 
 }  // namespace mpsd::selftest
-
-#endif  // MPSD_CORE_SELFTEST_CHECKS_H_

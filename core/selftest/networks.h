@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_SELFTEST_NETWORKS_H_
-#define MPSD_CORE_SELFTEST_NETWORKS_H_
+#pragma once
 
 #include <ATen/core/Tensor.h>
 
@@ -138,5 +137,3 @@ inline constexpr int64_t kMaxFullWidth = 1024;
 Sizes WithinWidth(const Sizes& sizes, int64_t width);
 
 }  // namespace mpsd::selftest
-
-#endif  // MPSD_CORE_SELFTEST_NETWORKS_H_

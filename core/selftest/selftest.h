@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_SELFTEST_SELFTEST_H_
-#define MPSD_CORE_SELFTEST_SELFTEST_H_
+#pragma once
 
 #include <filesystem>
 #include <functional>
@@ -77,5 +76,3 @@ absl::Status WriteVerdict(const std::filesystem::path& path,
 std::optional<Verdict> ReadVerdict(const std::filesystem::path& path);
 
 }  // namespace mpsd::selftest
-
-#endif  // MPSD_CORE_SELFTEST_SELFTEST_H_

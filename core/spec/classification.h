@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_SPEC_CLASSIFICATION_H_
-#define MPSD_CORE_SPEC_CLASSIFICATION_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -64,5 +63,3 @@ const GlueTask* FindGlueTask(std::string_view name);
 std::vector<std::string_view> GlueTaskNames();
 
 }  // namespace mpsd::spec
-
-#endif  // MPSD_CORE_SPEC_CLASSIFICATION_H_

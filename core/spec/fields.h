@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_SPEC_FIELDS_H_
-#define MPSD_CORE_SPEC_FIELDS_H_
+#pragma once
 
 #include <cstdint>
 #include <limits>
@@ -279,5 +278,3 @@ absl::Status SetField(nlohmann::ordered_json& spec, const std::string& field,
 absl::Status UnsetField(nlohmann::ordered_json& spec, const std::string& field);
 
 }  // namespace mpsd::spec
-
-#endif  // MPSD_CORE_SPEC_FIELDS_H_

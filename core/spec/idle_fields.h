@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_SPEC_IDLE_FIELDS_H_
-#define MPSD_CORE_SPEC_IDLE_FIELDS_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -33,5 +32,3 @@ std::vector<std::string> ModelWarnings(const TrainSpec& spec,
                                        const ModelConfig& config);
 
 }  // namespace mpsd::spec
-
-#endif  // MPSD_CORE_SPEC_IDLE_FIELDS_H_

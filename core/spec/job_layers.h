@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_SPEC_JOB_LAYERS_H_
-#define MPSD_CORE_SPEC_JOB_LAYERS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -85,5 +84,3 @@ int64_t LabelsPerPiece(int64_t vocab_size, bool trained_head, bool cached);
 inline constexpr int64_t kMostKeptMasks = int64_t{1} << 23;
 
 }  // namespace mpsd::spec
-
-#endif  // MPSD_CORE_SPEC_JOB_LAYERS_H_

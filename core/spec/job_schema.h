@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_SPEC_JOB_SCHEMA_H_
-#define MPSD_CORE_SPEC_JOB_SCHEMA_H_
+#pragma once
 
 #include <nlohmann/json.hpp>
 
@@ -18,5 +17,3 @@ namespace mpsd::spec {
 nlohmann::ordered_json JobSchema();
 
 }  // namespace mpsd::spec
-
-#endif  // MPSD_CORE_SPEC_JOB_SCHEMA_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_SPEC_JSON_NODE_H_
-#define MPSD_CORE_SPEC_JSON_NODE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -66,5 +65,3 @@ class Findings {
 };
 
 }  // namespace mpsd::spec
-
-#endif  // MPSD_CORE_SPEC_JSON_NODE_H_

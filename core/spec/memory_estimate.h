@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_SPEC_MEMORY_ESTIMATE_H_
-#define MPSD_CORE_SPEC_MEMORY_ESTIMATE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -66,5 +65,3 @@ int64_t TrainableParameterCount(const TrainSpec& spec,
                                 const ModelConfig& model);
 
 }  // namespace mpsd::spec
-
-#endif  // MPSD_CORE_SPEC_MEMORY_ESTIMATE_H_

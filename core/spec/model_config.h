@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_SPEC_MODEL_CONFIG_H_
-#define MPSD_CORE_SPEC_MODEL_CONFIG_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -130,5 +129,3 @@ absl::StatusOr<ModelConfig> ReadModelConfig(
 int64_t ParameterCount(const ModelConfig& config);
 
 }  // namespace mpsd::spec
-
-#endif  // MPSD_CORE_SPEC_MODEL_CONFIG_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_SPEC_MODEL_FOLDER_H_
-#define MPSD_CORE_SPEC_MODEL_FOLDER_H_
+#pragma once
 
 #include <filesystem>
 #include <set>
@@ -68,5 +67,3 @@ absl::StatusOr<ModelFolder> ReadModelFolder(
     const base::ReadRoots* within = nullptr);
 
 }  // namespace mpsd::spec
-
-#endif  // MPSD_CORE_SPEC_MODEL_FOLDER_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_SPEC_MODULES_H_
-#define MPSD_CORE_SPEC_MODULES_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -70,5 +69,3 @@ class ModuleNames {
 };
 
 }  // namespace mpsd::spec
-
-#endif  // MPSD_CORE_SPEC_MODULES_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_SPEC_PYTHON_REGEX_H_
-#define MPSD_CORE_SPEC_PYTHON_REGEX_H_
+#pragma once
 
 #include <bitset>
 #include <cstdint>
@@ -75,5 +74,3 @@ class PythonRegex {
 std::string PatternKeyRegex(std::string_view key);
 
 }  // namespace mpsd::spec
-
-#endif  // MPSD_CORE_SPEC_PYTHON_REGEX_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_SPEC_QUANTIZATION_H_
-#define MPSD_CORE_SPEC_QUANTIZATION_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -57,5 +56,3 @@ double QuantizedBytes(const QuantizationSpec& spec, double parameters,
                       double rows);
 
 }  // namespace mpsd::spec
-
-#endif  // MPSD_CORE_SPEC_QUANTIZATION_H_

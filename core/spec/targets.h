@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_SPEC_TARGETS_H_
-#define MPSD_CORE_SPEC_TARGETS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -64,5 +63,3 @@ absl::StatusOr<std::vector<Module>> MatchModulesToSave(
     const LoraSpec& lora, const ModelConfig& config);
 
 }  // namespace mpsd::spec
-
-#endif  // MPSD_CORE_SPEC_TARGETS_H_

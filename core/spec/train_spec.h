@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_SPEC_TRAIN_SPEC_H_
-#define MPSD_CORE_SPEC_TRAIN_SPEC_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -368,5 +367,3 @@ absl::StatusOr<std::string> FindBaseModel(const BaseModel& base,
 absl::StatusOr<std::string> FindBaseModel(const BaseModel& base);
 
 }  // namespace mpsd::spec
-
-#endif  // MPSD_CORE_SPEC_TRAIN_SPEC_H_

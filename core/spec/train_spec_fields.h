@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_SPEC_TRAIN_SPEC_FIELDS_H_
-#define MPSD_CORE_SPEC_TRAIN_SPEC_FIELDS_H_
+#pragma once
 
 #include <string_view>
 #include <utility>
@@ -476,5 +475,3 @@ void VisitSpec(Fields&& f, TrainSpec& spec) {
 }
 
 }  // namespace mpsd::spec
-
-#endif  // MPSD_CORE_SPEC_TRAIN_SPEC_FIELDS_H_

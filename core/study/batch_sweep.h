@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_STUDY_BATCH_SWEEP_H_
-#define MPSD_CORE_STUDY_BATCH_SWEEP_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -77,5 +76,3 @@ class KeptPoints {
 };
 
 }  // namespace mpsd::study
-
-#endif  // MPSD_CORE_STUDY_BATCH_SWEEP_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_STUDY_DEVICE_COMPARISON_H_
-#define MPSD_CORE_STUDY_DEVICE_COMPARISON_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -107,5 +106,3 @@ Found TellDevices(const DeviceSide& baseline, const DeviceSide& measured,
                   int64_t warmup_steps, const runbook::Thresholds& thresholds);
 
 }  // namespace mpsd::study
-
-#endif  // MPSD_CORE_STUDY_DEVICE_COMPARISON_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_STUDY_MEASURED_RUN_H_
-#define MPSD_CORE_STUDY_MEASURED_RUN_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -236,5 +235,3 @@ const char* HeldBy(const MemoryPeaks& peaks);
 int64_t MemoryLimit(const MemoryPeaks& peaks, double share);
 
 }  // namespace mpsd::study
-
-#endif  // MPSD_CORE_STUDY_MEASURED_RUN_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_STUDY_PROFILE_H_
-#define MPSD_CORE_STUDY_PROFILE_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -190,5 +189,3 @@ class ProfiledSteps : public train::Observer {
 };
 
 }  // namespace mpsd::study
-
-#endif  // MPSD_CORE_STUDY_PROFILE_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_STUDY_STUDY_H_
-#define MPSD_CORE_STUDY_STUDY_H_
+#pragma once
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -76,5 +75,3 @@ absl::StatusOr<train::RunResult> Run(wire::JobKind kind,
                                      train::Observer& observer);
 
 }  // namespace mpsd::study
-
-#endif  // MPSD_CORE_STUDY_STUDY_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_TEXT_ABI_H_
-#define MPSD_CORE_TEXT_ABI_H_
+#pragma once
 
 // The C interface of the Rust crate in core/text/crate (its src/abi.rs is the
 // other half; change both together). Only this room's sources include it.
@@ -187,5 +186,3 @@ int mpsd_text_template_render(const struct mpsd_text_template* chat_template,
 #ifdef __cplusplus
 }  // extern "C"
 #endif
-
-#endif  // MPSD_CORE_TEXT_ABI_H_

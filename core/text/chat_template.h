@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_TEXT_CHAT_TEMPLATE_H_
-#define MPSD_CORE_TEXT_CHAT_TEMPLATE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -131,5 +130,3 @@ std::optional<std::string> EditTemplate(std::string source,
 std::optional<std::string> TrainingTemplate(const std::string& source);
 
 }  // namespace mpsd::text
-
-#endif  // MPSD_CORE_TEXT_CHAT_TEMPLATE_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_TEXT_DELIMITED_H_
-#define MPSD_CORE_TEXT_DELIMITED_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -36,5 +35,3 @@ absl::StatusOr<std::vector<DelimitedRow>> ParseDelimited(std::string_view bytes,
 std::string Nfc(std::string_view text);
 
 }  // namespace mpsd::text
-
-#endif  // MPSD_CORE_TEXT_DELIMITED_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_TEXT_FOLDER_H_
-#define MPSD_CORE_TEXT_FOLDER_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -80,5 +79,3 @@ absl::Status WriteOverrides(const std::string& dir,
                             const std::filesystem::path& folder);
 
 }  // namespace mpsd::text
-
-#endif  // MPSD_CORE_TEXT_FOLDER_H_

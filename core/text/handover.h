@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_TEXT_HANDOVER_H_
-#define MPSD_CORE_TEXT_HANDOVER_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -54,5 +53,3 @@ inline absl::Status ToStatus(int code, const ReceivedBytes& error,
 }
 
 }  // namespace mpsd::text
-
-#endif  // MPSD_CORE_TEXT_HANDOVER_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_TEXT_TOKENIZER_H_
-#define MPSD_CORE_TEXT_TOKENIZER_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -113,5 +112,3 @@ class Tokenizer {
 };
 
 }  // namespace mpsd::text
-
-#endif  // MPSD_CORE_TEXT_TOKENIZER_H_

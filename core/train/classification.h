@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_TRAIN_CLASSIFICATION_H_
-#define MPSD_CORE_TRAIN_CLASSIFICATION_H_
+#pragma once
 
 #include <map>
 #include <memory>
@@ -81,5 +80,3 @@ class Classification : public TaskPipeline {
 };
 
 }  // namespace mpsd::train
-
-#endif  // MPSD_CORE_TRAIN_CLASSIFICATION_H_

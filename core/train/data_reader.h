@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_TRAIN_DATA_READER_H_
-#define MPSD_CORE_TRAIN_DATA_READER_H_
+#pragma once
 
 #include <deque>
 #include <future>
@@ -70,5 +69,3 @@ class DataReader final : private Observer {
 };
 
 }  // namespace mpsd::train
-
-#endif  // MPSD_CORE_TRAIN_DATA_READER_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_TRAIN_EVALUATE_H_
-#define MPSD_CORE_TRAIN_EVALUATE_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -77,5 +76,3 @@ class BestModel {
 };
 
 }  // namespace mpsd::train
-
-#endif  // MPSD_CORE_TRAIN_EVALUATE_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_TRAIN_FINGERPRINT_H_
-#define MPSD_CORE_TRAIN_FINGERPRINT_H_
+#pragma once
 
 #include <atomic>
 #include <filesystem>
@@ -111,5 +110,3 @@ absl::Status CheckFingerprint(std::string_view saved, std::string_view now,
 bool HasTokens(std::string_view fingerprint);
 
 }  // namespace mpsd::train
-
-#endif  // MPSD_CORE_TRAIN_FINGERPRINT_H_

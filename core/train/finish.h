@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_TRAIN_FINISH_H_
-#define MPSD_CORE_TRAIN_FINISH_H_
+#pragma once
 
 #include <cstddef>
 #include <filesystem>
@@ -38,5 +37,3 @@ absl::Status WritePredictions(const std::filesystem::path& folder,
                               const data::LabelPlace& name);
 
 }  // namespace mpsd::train
-
-#endif  // MPSD_CORE_TRAIN_FINISH_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_TRAIN_LANGUAGE_MODELLING_H_
-#define MPSD_CORE_TRAIN_LANGUAGE_MODELLING_H_
+#pragma once
 
 #include <memory>
 #include <span>
@@ -48,5 +47,3 @@ class LanguageModelling : public TaskPipeline {
 };
 
 }  // namespace mpsd::train
-
-#endif  // MPSD_CORE_TRAIN_LANGUAGE_MODELLING_H_

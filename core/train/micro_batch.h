@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_TRAIN_MICRO_BATCH_H_
-#define MPSD_CORE_TRAIN_MICRO_BATCH_H_
+#pragma once
 
 #include <ATen/core/Tensor.h>
 
@@ -142,5 +141,3 @@ class MicroBatchTrials {
 };
 
 }  // namespace mpsd::train
-
-#endif  // MPSD_CORE_TRAIN_MICRO_BATCH_H_

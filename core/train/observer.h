@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_TRAIN_OBSERVER_H_
-#define MPSD_CORE_TRAIN_OBSERVER_H_
+#pragma once
 
 #include <cstddef>
 #include <string>
@@ -51,5 +50,3 @@ class Observer {
 };
 
 }  // namespace mpsd::train
-
-#endif  // MPSD_CORE_TRAIN_OBSERVER_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_TRAIN_RESUME_H_
-#define MPSD_CORE_TRAIN_RESUME_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -48,5 +47,3 @@ absl::StatusOr<StartingPoint> Resume(const Loaded& loaded, int64_t total_steps,
                                      optim::Schedule& schedule);
 
 }  // namespace mpsd::train
-
-#endif  // MPSD_CORE_TRAIN_RESUME_H_

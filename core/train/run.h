@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_TRAIN_RUN_H_
-#define MPSD_CORE_TRAIN_RUN_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -51,5 +50,3 @@ absl::StatusOr<RunResult> Run(spec::TrainSpec spec, const RunContext& context,
                               Observer& observer);
 
 }  // namespace mpsd::train
-
-#endif  // MPSD_CORE_TRAIN_RUN_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_TRAIN_RUN_FOLDER_H_
-#define MPSD_CORE_TRAIN_RUN_FOLDER_H_
+#pragma once
 
 #include <cstdint>
 #include <cstdio>
@@ -143,5 +142,3 @@ std::string ToJsonLine(const report::Progress& progress);
 std::string ToJsonLine(const report::Evaluated& evaluated);
 
 }  // namespace mpsd::train
-
-#endif  // MPSD_CORE_TRAIN_RUN_FOLDER_H_

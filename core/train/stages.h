@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_TRAIN_STAGES_H_
-#define MPSD_CORE_TRAIN_STAGES_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -158,5 +157,3 @@ absl::StatusOr<RunResult> Finish(Prepared& run,
 absl::StatusOr<RunResult> FinishStopped(Prepared& run, StopRequest request);
 
 }  // namespace mpsd::train
-
-#endif  // MPSD_CORE_TRAIN_STAGES_H_

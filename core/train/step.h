@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_TRAIN_STEP_H_
-#define MPSD_CORE_TRAIN_STEP_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -117,5 +116,3 @@ class Stepper {
 };
 
 }  // namespace mpsd::train
-
-#endif  // MPSD_CORE_TRAIN_STEP_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_TRAIN_TASK_PIPELINE_H_
-#define MPSD_CORE_TRAIN_TASK_PIPELINE_H_
+#pragma once
 
 #include <ATen/core/Tensor.h>
 
@@ -202,5 +201,3 @@ class TaskPipeline {
 };
 
 }  // namespace mpsd::train
-
-#endif  // MPSD_CORE_TRAIN_TASK_PIPELINE_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_WIRE_MESSAGES_H_
-#define MPSD_CORE_WIRE_MESSAGES_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -129,5 +128,3 @@ absl::StatusOr<FromWorker> DecodeFromWorker(std::string_view line);
 absl::StatusOr<ToWorker> DecodeToWorker(std::string_view line);
 
 }  // namespace mpsd::wire
-
-#endif  // MPSD_CORE_WIRE_MESSAGES_H_

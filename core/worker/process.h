@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_WORKER_PROCESS_H_
-#define MPSD_CORE_WORKER_PROCESS_H_
+#pragma once
 
 #include <functional>
 #include <map>
@@ -71,5 +70,3 @@ class ReaderWatch {
 };
 
 }  // namespace mpsd::worker
-
-#endif  // MPSD_CORE_WORKER_PROCESS_H_

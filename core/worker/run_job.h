@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_WORKER_RUN_JOB_H_
-#define MPSD_CORE_WORKER_RUN_JOB_H_
+#pragma once
 
 #include <filesystem>
 #include <functional>
@@ -55,5 +54,3 @@ std::string WorkerVersion();
 std::string TorchVersion();
 
 }  // namespace mpsd::worker
-
-#endif  // MPSD_CORE_WORKER_RUN_JOB_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_WORKER_SESSION_H_
-#define MPSD_CORE_WORKER_SESSION_H_
+#pragma once
 
 #include <atomic>
 #include <ostream>
@@ -49,5 +48,3 @@ int RunAlone(const std::string& job, const std::string& out_dir,
              std::ostream& out, std::ostream& err);
 
 }  // namespace mpsd::worker
-
-#endif  // MPSD_CORE_WORKER_SESSION_H_

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What mpsd-worker does other than run a job, a file for each: gates.cc,
 // selftest.cc, plan.cc, merge.cc.
-#ifndef MPSD_CORE_WORKER_VERBS_H_
-#define MPSD_CORE_WORKER_VERBS_H_
+#pragma once
 
 #include <ATen/core/Tensor.h>
 
@@ -107,5 +106,3 @@ int RunMerge(const MergeArguments& arguments, std::ostream& out,
              std::ostream& err);
 
 }  // namespace mpsd::worker
-
-#endif  // MPSD_CORE_WORKER_VERBS_H_

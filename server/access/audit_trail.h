@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_ACCESS_AUDIT_TRAIL_H_
-#define MPSD_SERVER_ACCESS_AUDIT_TRAIL_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -102,5 +101,3 @@ class AuditTrail final : public AuditLog {
 };
 
 }  // namespace mpsd::access
-
-#endif  // MPSD_SERVER_ACCESS_AUDIT_TRAIL_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_ACCESS_RULES_H_
-#define MPSD_SERVER_ACCESS_RULES_H_
+#pragma once
 
 #include <sys/types.h>
 #include <unistd.h>
@@ -181,5 +180,3 @@ absl::Status CheckOwner(const Rule& rule, const Rights& rights,
 std::string RulesTable(absl::Span<const Rule> rules = kRules);
 
 }  // namespace mpsd::access
-
-#endif  // MPSD_SERVER_ACCESS_RULES_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_ACCESS_TOKEN_BOOK_H_
-#define MPSD_SERVER_ACCESS_TOKEN_BOOK_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -164,5 +163,3 @@ std::string TokenCredential(const std::string& id);
 std::optional<std::string> CredentialTokenId(const std::string& credential);
 
 }  // namespace mpsd::access
-
-#endif  // MPSD_SERVER_ACCESS_TOKEN_BOOK_H_

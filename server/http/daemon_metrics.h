@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The metrics of the daemon's own work, and the address that serves all
 // metrics.
-#ifndef MPSD_SERVER_HTTP_DAEMON_METRICS_H_
-#define MPSD_SERVER_HTTP_DAEMON_METRICS_H_
+#pragma once
 
 #include <prometheus/collectable.h>
 #include <prometheus/counter.h>
@@ -158,5 +157,3 @@ class Exposition {
 };
 
 }  // namespace mpsd::prometheus
-
-#endif  // MPSD_SERVER_HTTP_DAEMON_METRICS_H_

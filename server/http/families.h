@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_HTTP_FAMILIES_H_
-#define MPSD_SERVER_HTTP_FAMILIES_H_
+#pragma once
 
 #include <prometheus/counter.h>
 #include <prometheus/family.h>
@@ -73,5 +72,3 @@ std::vector<::prometheus::MetricFamily> ProcessFamilies(
     const host::ProcessUsage& usage);
 
 }  // namespace mpsd::prometheus
-
-#endif  // MPSD_SERVER_HTTP_FAMILIES_H_

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The metrics of jobs: the queue, reasons that hold it, the running worker,
 // each job.
-#ifndef MPSD_SERVER_HTTP_JOB_METRICS_H_
-#define MPSD_SERVER_HTTP_JOB_METRICS_H_
+#pragma once
 
 #include <prometheus/collectable.h>
 #include <prometheus/counter.h>
@@ -235,5 +234,3 @@ class JobMetrics final : public jobs::ExportedMetrics,
 };
 
 }  // namespace mpsd::prometheus
-
-#endif  // MPSD_SERVER_HTTP_JOB_METRICS_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_HTTP_NAMES_H_
-#define MPSD_SERVER_HTTP_NAMES_H_
+#pragma once
 
 #include <string_view>
 
@@ -240,5 +239,3 @@ class Named {
 };
 
 }  // namespace mpsd::prometheus
-
-#endif  // MPSD_SERVER_HTTP_NAMES_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_HTTP_SERVER_H_
-#define MPSD_SERVER_HTTP_SERVER_H_
+#pragma once
 
 #include <filesystem>
 #include <functional>
@@ -122,5 +121,3 @@ class Server {
 };
 
 }  // namespace mpsd::http
-
-#endif  // MPSD_SERVER_HTTP_SERVER_H_

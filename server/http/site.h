@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_HTTP_SITE_H_
-#define MPSD_SERVER_HTTP_SITE_H_
+#pragma once
 
 #include <string>
 #include <utility>
@@ -69,5 +68,3 @@ class Site {
 };
 
 }  // namespace mpsd::web
-
-#endif  // MPSD_SERVER_HTTP_SITE_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_JOBS_ATTEMPT_H_
-#define MPSD_SERVER_JOBS_ATTEMPT_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -356,5 +355,3 @@ class Attempt {
 };
 
 }  // namespace mpsd::jobs
-
-#endif  // MPSD_SERVER_JOBS_ATTEMPT_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_JOBS_ATTEMPT_END_H_
-#define MPSD_SERVER_JOBS_ATTEMPT_END_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -268,5 +267,3 @@ NextState DecideNext(const RetryPolicy& policy, const Job& job,
 absl::Duration Backoff(const RetryPolicy& policy, int32_t count);
 
 }  // namespace mpsd::jobs
-
-#endif  // MPSD_SERVER_JOBS_ATTEMPT_END_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_JOBS_COLLECTOR_H_
-#define MPSD_SERVER_JOBS_COLLECTOR_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -278,5 +277,3 @@ class Collector {
 };
 
 }  // namespace mpsd::jobs
-
-#endif  // MPSD_SERVER_JOBS_COLLECTOR_H_

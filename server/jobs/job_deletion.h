@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_JOBS_JOB_DELETION_H_
-#define MPSD_SERVER_JOBS_JOB_DELETION_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -219,5 +218,3 @@ class JobRemover {
 };
 
 }  // namespace mpsd::jobs
-
-#endif  // MPSD_SERVER_JOBS_JOB_DELETION_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_JOBS_JOB_FILES_H_
-#define MPSD_SERVER_JOBS_JOB_FILES_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -295,5 +294,3 @@ class Inputs {
 };
 
 }  // namespace mpsd::jobs
-
-#endif  // MPSD_SERVER_JOBS_JOB_FILES_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_JOBS_JOB_QUEUE_H_
-#define MPSD_SERVER_JOBS_JOB_QUEUE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -275,5 +274,3 @@ bool MayTake(const PreemptionPolicy& policy, const JobQueue::Entry& challenger,
              const Holder& holder);
 
 }  // namespace mpsd::jobs
-
-#endif  // MPSD_SERVER_JOBS_JOB_QUEUE_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_JOBS_JOB_READER_H_
-#define MPSD_SERVER_JOBS_JOB_READER_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -400,5 +399,3 @@ class JobReader {
 };
 
 }  // namespace mpsd::jobs
-
-#endif  // MPSD_SERVER_JOBS_JOB_READER_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_JOBS_METERS_H_
-#define MPSD_SERVER_JOBS_METERS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -195,5 +194,3 @@ class ExportedMetrics {
 };
 
 }  // namespace mpsd::jobs
-
-#endif  // MPSD_SERVER_JOBS_METERS_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_JOBS_PAUSE_GATE_H_
-#define MPSD_SERVER_JOBS_PAUSE_GATE_H_
+#pragma once
 
 #include <map>
 #include <optional>
@@ -174,5 +173,3 @@ class HostWatch {
 };
 
 }  // namespace mpsd::jobs
-
-#endif  // MPSD_SERVER_JOBS_PAUSE_GATE_H_

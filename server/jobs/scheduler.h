@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_JOBS_SCHEDULER_H_
-#define MPSD_SERVER_JOBS_SCHEDULER_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -395,5 +394,3 @@ class Scheduler final : private WorkerListener {
 };
 
 }  // namespace mpsd::jobs
-
-#endif  // MPSD_SERVER_JOBS_SCHEDULER_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_JOBS_START_CHECKS_H_
-#define MPSD_SERVER_JOBS_START_CHECKS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -260,5 +259,3 @@ LaunchRequest LaunchRequestOf(const Job& job, const spec::TrainSpec& spec,
                               const JobFiles& files);
 
 }  // namespace mpsd::jobs
-
-#endif  // MPSD_SERVER_JOBS_START_CHECKS_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_JOBS_SUBMISSION_H_
-#define MPSD_SERVER_JOBS_SUBMISSION_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -162,5 +161,3 @@ class Submitter {
 };
 
 }  // namespace mpsd::jobs
-
-#endif  // MPSD_SERVER_JOBS_SUBMISSION_H_

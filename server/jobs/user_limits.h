@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_JOBS_USER_LIMITS_H_
-#define MPSD_SERVER_JOBS_USER_LIMITS_H_
+#pragma once
 
 #include <cstdint>
 #include <limits>
@@ -95,5 +94,3 @@ absl::Status CheckResults(const std::string& user, const UserLimits& limits,
                           int64_t bytes);
 
 }  // namespace mpsd::jobs
-
-#endif  // MPSD_SERVER_JOBS_USER_LIMITS_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_MODELS_MODEL_BOOK_H_
-#define MPSD_SERVER_MODELS_MODEL_BOOK_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -152,5 +151,3 @@ class ModelBook {
 };
 
 }  // namespace mpsd::models
-
-#endif  // MPSD_SERVER_MODELS_MODEL_BOOK_H_

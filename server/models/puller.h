@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pulls of models: `hf download` as a process, and the puller that runs
 // several.
-#ifndef MPSD_SERVER_MODELS_PULLER_H_
-#define MPSD_SERVER_MODELS_PULLER_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -153,5 +152,3 @@ class Puller final : public models::Puller {
 };
 
 }  // namespace mpsd::hub
-
-#endif  // MPSD_SERVER_MODELS_PULLER_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_MODELS_PUSHED_MODELS_H_
-#define MPSD_SERVER_MODELS_PUSHED_MODELS_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -180,5 +179,3 @@ class PushedModels final : public jobs::ModelFinder {
 };
 
 }  // namespace mpsd::models
-
-#endif  // MPSD_SERVER_MODELS_PUSHED_MODELS_H_

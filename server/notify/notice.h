@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_NOTIFY_NOTICE_H_
-#define MPSD_SERVER_NOTIFY_NOTICE_H_
+#pragma once
 
 #include <cstdint>
 #include <set>
@@ -78,5 +77,3 @@ Notice DiskNotice(const Sender& sender, bool is_low, int64_t free_bytes,
 Notice TestNotice(const Sender& sender, absl::Time time);
 
 }  // namespace mpsd::notify
-
-#endif  // MPSD_SERVER_NOTIFY_NOTICE_H_

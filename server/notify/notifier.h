@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Notifications: conditions that last, the command and its queue, the notifier.
-#ifndef MPSD_SERVER_NOTIFY_NOTIFIER_H_
-#define MPSD_SERVER_NOTIFY_NOTIFIER_H_
+#pragma once
 
 #include <atomic>
 #include <cstddef>
@@ -270,5 +269,3 @@ Delivery SendTest(const Settings& settings, const Sender& sender,
                   const CommandRunner& run = RunCommand);
 
 }  // namespace mpsd::notify
-
-#endif  // MPSD_SERVER_NOTIFY_NOTIFIER_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_PLANNER_DOCTOR_H_
-#define MPSD_SERVER_PLANNER_DOCTOR_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -182,5 +181,3 @@ struct Variable {
 std::vector<Variable> CompareEnvironments(const Facts& facts);
 
 }  // namespace mpsd::doctor
-
-#endif  // MPSD_SERVER_PLANNER_DOCTOR_H_

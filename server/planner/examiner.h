@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_PLANNER_EXAMINER_H_
-#define MPSD_SERVER_PLANNER_EXAMINER_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -146,5 +145,3 @@ std::vector<OtherProcess> PickOthers(std::vector<host::Process> processes,
                                      int64_t mpsd);
 
 }  // namespace mpsd::doctor
-
-#endif  // MPSD_SERVER_PLANNER_EXAMINER_H_

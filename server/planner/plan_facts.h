@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a plan takes from the daemon: the pace of past runs, the wait in the
 // queue, which probes measured the same steps.
-#ifndef MPSD_SERVER_PLANNER_PLAN_FACTS_H_
-#define MPSD_SERVER_PLANNER_PLAN_FACTS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -84,5 +83,3 @@ absl::Status CheckSameSteps(const jobs::SubmitRequest& probed,
                             const jobs::SubmitRequest& planned);
 
 }  // namespace mpsd::planner
-
-#endif  // MPSD_SERVER_PLANNER_PLAN_FACTS_H_

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans of jobs: the process that makes one, its output, the run with its
 // watcher, and the maker of all.
-#ifndef MPSD_SERVER_PLANNER_PLAN_MAKER_H_
-#define MPSD_SERVER_PLANNER_PLAN_MAKER_H_
+#pragma once
 
 #include <atomic>
 #include <cstddef>
@@ -253,5 +252,3 @@ class PlanMaker final : public Planner {
 };
 
 }  // namespace mpsd::planner
-
-#endif  // MPSD_SERVER_PLANNER_PLAN_MAKER_H_

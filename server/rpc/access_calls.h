@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_RPC_ACCESS_CALLS_H_
-#define MPSD_SERVER_RPC_ACCESS_CALLS_H_
+#pragma once
 
 #include <memory>
 #include <optional>
@@ -77,5 +76,3 @@ std::string AuditDetail(const v1::TagRequest& request);
 std::string AuditDetail(const v1::DiagnoseRequest& request);
 
 }  // namespace mpsd::rpc
-
-#endif  // MPSD_SERVER_RPC_ACCESS_CALLS_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_RPC_CHECK_H_
-#define MPSD_SERVER_RPC_CHECK_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -41,5 +40,3 @@ absl::Status CheckDeleteJobs(const v1::DeleteJobsRequest& request);
 absl::Status CheckList(const v1::ListJobsRequest& request);
 
 }  // namespace mpsd::rpc
-
-#endif  // MPSD_SERVER_RPC_CHECK_H_

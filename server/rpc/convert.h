@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_RPC_CONVERT_H_
-#define MPSD_SERVER_RPC_CONVERT_H_
+#pragma once
 
 #include <google/protobuf/message.h>
 
@@ -87,5 +86,3 @@ absl::Status DecodeStudyResult(jobs::JobKind kind, const std::string& json,
                                v1::StudyResult& result);
 
 }  // namespace mpsd::rpc
-
-#endif  // MPSD_SERVER_RPC_CONVERT_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_RPC_DAEMON_CALLS_H_
-#define MPSD_SERVER_RPC_DAEMON_CALLS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -44,5 +43,3 @@ absl::Status Collect(jobs::Collector& collector, const Call& call,
                      v1::CollectResponse& response);
 
 }  // namespace mpsd::rpc
-
-#endif  // MPSD_SERVER_RPC_DAEMON_CALLS_H_

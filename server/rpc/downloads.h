@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_RPC_DOWNLOADS_H_
-#define MPSD_SERVER_RPC_DOWNLOADS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -75,5 +74,3 @@ bool IsInside(const std::filesystem::path& path,
               const std::filesystem::path& folder);
 
 }  // namespace mpsd::rpc
-
-#endif  // MPSD_SERVER_RPC_DOWNLOADS_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_RPC_ENTRANCES_H_
-#define MPSD_SERVER_RPC_ENTRANCES_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -71,5 +70,3 @@ class Entrances {
 };
 
 }  // namespace mpsd::rpc
-
-#endif  // MPSD_SERVER_RPC_ENTRANCES_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_RPC_GATE_H_
-#define MPSD_SERVER_RPC_GATE_H_
+#pragma once
 
 // Who calls, and whether the call may be done.
 
@@ -151,5 +150,3 @@ class Gate {
 };
 
 }  // namespace mpsd::rpc
-
-#endif  // MPSD_SERVER_RPC_GATE_H_

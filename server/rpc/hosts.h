@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_RPC_HOSTS_H_
-#define MPSD_SERVER_RPC_HOSTS_H_
+#pragma once
 
 // The threads on which calls and streams run: gRPC's own threads only post
 // tasks to them.
@@ -201,5 +200,3 @@ class StreamHost {
 };
 
 }  // namespace mpsd::rpc
-
-#endif  // MPSD_SERVER_RPC_HOSTS_H_

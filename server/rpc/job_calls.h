@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_RPC_JOB_CALLS_H_
-#define MPSD_SERVER_RPC_JOB_CALLS_H_
+#pragma once
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -90,5 +89,3 @@ absl::Status TagJob(records::JobRecords& records, jobs::JobReader& reader,
                     v1::GetRecordResponse& response);
 
 }  // namespace mpsd::rpc
-
-#endif  // MPSD_SERVER_RPC_JOB_CALLS_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_RPC_JOB_STREAMS_H_
-#define MPSD_SERVER_RPC_JOB_STREAMS_H_
+#pragma once
 
 #include <memory>
 
@@ -26,5 +25,3 @@ std::unique_ptr<Source<v1::LogChunk>> MakeLogSource(
     absl::Duration poll_interval, Wake wake);
 
 }  // namespace mpsd::rpc
-
-#endif  // MPSD_SERVER_RPC_JOB_STREAMS_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_RPC_LIST_CALLS_H_
-#define MPSD_SERVER_RPC_LIST_CALLS_H_
+#pragma once
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -40,5 +39,3 @@ absl::Status ShowQueue(jobs::JobReader& reader, const access::Rights& rights,
                        v1::QueueResponse& response);
 
 }  // namespace mpsd::rpc
-
-#endif  // MPSD_SERVER_RPC_LIST_CALLS_H_

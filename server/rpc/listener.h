@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_RPC_LISTENER_H_
-#define MPSD_SERVER_RPC_LISTENER_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -169,5 +168,3 @@ class Listener {
 };
 
 }  // namespace mpsd::listener
-
-#endif  // MPSD_SERVER_RPC_LISTENER_H_

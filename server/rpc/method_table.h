@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_RPC_METHOD_TABLE_H_
-#define MPSD_SERVER_RPC_METHOD_TABLE_H_
+#pragma once
 
 #include <cstddef>
 #include <functional>
@@ -156,5 +155,3 @@ class MethodTable {
 };
 
 }  // namespace mpsd::rpc
-
-#endif  // MPSD_SERVER_RPC_METHOD_TABLE_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_RPC_METHODS_H_
-#define MPSD_SERVER_RPC_METHODS_H_
+#pragma once
 
 #include <functional>
 #include <optional>
@@ -56,5 +55,3 @@ struct Backend {
 void AddMethods(Hosts& on, const Backend& with, MethodTable& table);
 
 }  // namespace mpsd::rpc
-
-#endif  // MPSD_SERVER_RPC_METHODS_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_RPC_MODEL_CALLS_H_
-#define MPSD_SERVER_RPC_MODEL_CALLS_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -43,5 +42,3 @@ absl::Status CancelPull(models::Puller& puller, const access::Rights& rights,
                         const v1::CancelPullRequest& request);
 
 }  // namespace mpsd::rpc
-
-#endif  // MPSD_SERVER_RPC_MODEL_CALLS_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_RPC_PKI_H_
-#define MPSD_SERVER_RPC_PKI_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -220,5 +219,3 @@ struct ServerPem {
 absl::StatusOr<ServerPem> ReadServerPem(const ServerFiles& files);
 
 }  // namespace mpsd::tls
-
-#endif  // MPSD_SERVER_RPC_PKI_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_RPC_RECORDS_H_
-#define MPSD_SERVER_RPC_RECORDS_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -213,5 +212,3 @@ class JobRecords {
 };
 
 }  // namespace mpsd::records
-
-#endif  // MPSD_SERVER_RPC_RECORDS_H_

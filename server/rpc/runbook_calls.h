@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_RPC_RUNBOOK_CALLS_H_
-#define MPSD_SERVER_RPC_RUNBOOK_CALLS_H_
+#pragma once
 
 #include <memory>
 
@@ -37,5 +36,3 @@ std::unique_ptr<Source<v1::PlanEvent>> MakePlanSource(
     v1::PlanRequest request, Wake wake);
 
 }  // namespace mpsd::rpc
-
-#endif  // MPSD_SERVER_RPC_RUNBOOK_CALLS_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_RPC_SERVER_H_
-#define MPSD_SERVER_RPC_SERVER_H_
+#pragma once
 
 #include <filesystem>
 #include <functional>
@@ -223,5 +222,3 @@ absl::Status AskHealth(const std::string& address, absl::Duration patience,
                        grpc::ClientContext& context);
 
 }  // namespace mpsd::rpc
-
-#endif  // MPSD_SERVER_RPC_SERVER_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_RPC_STREAMS_H_
-#define MPSD_SERVER_RPC_STREAMS_H_
+#pragma once
 
 // How streams run: a Source makes the messages of a server stream, a Sink takes
 // those of a client stream; neither sees gRPC.
@@ -512,5 +511,3 @@ class SinkStream final : public grpc::ServerReadReactor<grpc::ByteBuffer>,
 };
 
 }  // namespace mpsd::rpc
-
-#endif  // MPSD_SERVER_RPC_STREAMS_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_RPC_UPLOADS_H_
-#define MPSD_SERVER_RPC_UPLOADS_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -74,5 +73,3 @@ std::unique_ptr<Sink<v1::UploadBatchRequest>> MakeBatchSink(
     std::unique_ptr<jobs::UploadClaim> claim);
 
 }  // namespace mpsd::rpc
-
-#endif  // MPSD_SERVER_RPC_UPLOADS_H_

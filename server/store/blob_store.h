@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_STORE_BLOB_STORE_H_
-#define MPSD_SERVER_STORE_BLOB_STORE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -438,5 +437,3 @@ class BlobStore final : public jobs::Blobs {
 };
 
 }  // namespace mpsd::store
-
-#endif  // MPSD_SERVER_STORE_BLOB_STORE_H_

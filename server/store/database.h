@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_STORE_DATABASE_H_
-#define MPSD_SERVER_STORE_DATABASE_H_
+#pragma once
 
 #include <chrono>
 #include <cstddef>
@@ -260,5 +259,3 @@ class Database {
 };
 
 }  // namespace mpsd::store
-
-#endif  // MPSD_SERVER_STORE_DATABASE_H_

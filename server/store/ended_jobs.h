@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_STORE_ENDED_JOBS_H_
-#define MPSD_SERVER_STORE_ENDED_JOBS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -188,5 +187,3 @@ class PastJobs {
 };
 
 }  // namespace mpsd::jobs
-
-#endif  // MPSD_SERVER_STORE_ENDED_JOBS_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_STORE_JOB_H_
-#define MPSD_SERVER_STORE_JOB_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -322,5 +321,3 @@ class JobIdGenerator {
 bool IsJobId(std::string_view text);
 
 }  // namespace mpsd::jobs
-
-#endif  // MPSD_SERVER_STORE_JOB_H_

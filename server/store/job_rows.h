@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_STORE_JOB_ROWS_H_
-#define MPSD_SERVER_STORE_JOB_ROWS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -102,5 +101,3 @@ void IndexChangedTexts(store::Connection& connection)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(connection.mutex());
 
 }  // namespace mpsd::jobs
-
-#endif  // MPSD_SERVER_STORE_JOB_ROWS_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_STORE_JOB_STORE_H_
-#define MPSD_SERVER_STORE_JOB_STORE_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -213,5 +212,3 @@ class JobStore {
 };
 
 }  // namespace mpsd::jobs
-
-#endif  // MPSD_SERVER_STORE_JOB_STORE_H_

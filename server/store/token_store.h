@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_STORE_TOKEN_STORE_H_
-#define MPSD_SERVER_STORE_TOKEN_STORE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -163,5 +162,3 @@ class AuditStore {
 };
 
 }  // namespace mpsd::access
-
-#endif  // MPSD_SERVER_STORE_TOKEN_STORE_H_

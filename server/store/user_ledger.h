@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_STORE_USER_LEDGER_H_
-#define MPSD_SERVER_STORE_USER_LEDGER_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -172,5 +171,3 @@ class ModelUses {
 };
 
 }  // namespace mpsd::models
-
-#endif  // MPSD_SERVER_STORE_USER_LEDGER_H_

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Starts workers: the locks of the device, the launcher, and the one that first
 // has the device tested.
-#ifndef MPSD_SERVER_SUPERVISOR_PROCESS_LAUNCHER_H_
-#define MPSD_SERVER_SUPERVISOR_PROCESS_LAUNCHER_H_
+#pragma once
 
 #include <sys/types.h>
 #include <unistd.h>
@@ -246,5 +245,3 @@ class TestedLauncher final : public jobs::WorkerLauncher {
 };
 
 }  // namespace mpsd::supervisor
-
-#endif  // MPSD_SERVER_SUPERVISOR_PROCESS_LAUNCHER_H_

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Child processes: descriptors, pipes, folders for temporary files,
 // posix_spawn.
-#ifndef MPSD_SERVER_SUPERVISOR_SPAWNED_PROCESS_H_
-#define MPSD_SERVER_SUPERVISOR_SPAWNED_PROCESS_H_
+#pragma once
 
 #include <sys/types.h>
 #include <unistd.h>
@@ -157,5 +156,3 @@ absl::StatusOr<int> RunToEnd(SpawnedProcess::Options options,
                              const Exchange& exchange);
 
 }  // namespace mpsd::supervisor
-
-#endif  // MPSD_SERVER_SUPERVISOR_SPAWNED_PROCESS_H_

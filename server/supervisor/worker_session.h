@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_SUPERVISOR_WORKER_SESSION_H_
-#define MPSD_SERVER_SUPERVISOR_WORKER_SESSION_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -150,5 +149,3 @@ class WorkerSession final : public jobs::Worker {
 };
 
 }  // namespace mpsd::supervisor
-
-#endif  // MPSD_SERVER_SUPERVISOR_WORKER_SESSION_H_

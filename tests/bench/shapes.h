@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_BENCH_SHAPES_H_
-#define MPSD_TESTS_BENCH_SHAPES_H_
+#pragma once
 
 #include <string>
 
@@ -14,5 +13,3 @@ namespace mpsd::bench {
 absl::StatusOr<spec::ModelConfig> ConfigOf(const std::string& shape);
 
 }  // namespace mpsd::bench
-
-#endif  // MPSD_TESTS_BENCH_SHAPES_H_

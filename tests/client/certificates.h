@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_CLIENT_CERTIFICATES_H_
-#define MPSD_TESTS_CLIENT_CERTIFICATES_H_
+#pragma once
 
 #include <grpcpp/security/server_credentials.h>
 #include <gtest/gtest.h>
@@ -74,5 +73,3 @@ inline std::shared_ptr<grpc::ServerCredentials> TlsServer(
 }
 
 }  // namespace mpsd::client
-
-#endif  // MPSD_TESTS_CLIENT_CERTIFICATES_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_CLIENT_CLIENT_FIXTURE_H_
-#define MPSD_TESTS_CLIENT_CLIENT_FIXTURE_H_
+#pragma once
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -278,5 +277,3 @@ class ClientTest : public testing::Test {
 };
 
 }  // namespace mpsd::client
-
-#endif  // MPSD_TESTS_CLIENT_CLIENT_FIXTURE_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_CLIENT_FAKE_DAEMON_H_
-#define MPSD_TESTS_CLIENT_FAKE_DAEMON_H_
+#pragma once
 
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
@@ -76,5 +75,3 @@ class FakeDaemon {
 };
 
 }  // namespace mpsd::client
-
-#endif  // MPSD_TESTS_CLIENT_FAKE_DAEMON_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_CLIENT_FAKE_DAEMON_DATA_H_
-#define MPSD_TESTS_CLIENT_FAKE_DAEMON_DATA_H_
+#pragma once
 
 #include <grpcpp/grpcpp.h>
 
@@ -185,5 +184,3 @@ struct FakeDaemonData : FakeUploads {
 };
 
 }  // namespace mpsd::client
-
-#endif  // MPSD_TESTS_CLIENT_FAKE_DAEMON_DATA_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_CLIENT_PORT_FIXTURE_H_
-#define MPSD_TESTS_CLIENT_PORT_FIXTURE_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -58,5 +57,3 @@ class PortClientTest : public ClientTest {
 };
 
 }  // namespace mpsd::client
-
-#endif  // MPSD_TESTS_CLIENT_PORT_FIXTURE_H_

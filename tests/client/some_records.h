@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_CLIENT_SOME_RECORDS_H_
-#define MPSD_TESTS_CLIENT_SOME_RECORDS_H_
+#pragma once
 
 #include <string>
 
@@ -48,5 +47,3 @@ inline v1::JobRecord SomeRecord(const std::string& id) {
 }
 
 }  // namespace mpsd::client
-
-#endif  // MPSD_TESTS_CLIENT_SOME_RECORDS_H_

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sizes and marks that every source keeps: lines of a function, columns, the
-SPDX line, include guards named after the path, finished work, and names that
-say something. Prose in Markdown stays within its columns, and README.md short
+SPDX line, #pragma once in headers, finished work, and names that say
+something. Prose in Markdown stays within its columns, and README.md short
 enough to be read."""
 
 import re
@@ -67,10 +67,6 @@ def is_function(head):
         head) is not None
 
 
-def guard_of(path):
-    return "MPSD_" + re.sub(r"[^A-Za-z0-9]", "_", path).upper() + "_"
-
-
 def raw_string_lines(text):
     """Numbers of the lines that a raw string covers: they are data."""
     lines = set()
@@ -108,10 +104,8 @@ def markdown_problems(path, text):
 
 def source_problems(path, text):
     if path.endswith(".h"):
-        guard = guard_of(path)
-        if (f"#ifndef {guard}\n#define {guard}\n" not in text
-                or not text.endswith(f"#endif  // {guard}\n")):
-            yield f"{path}: include guard must be {guard}"
+        if text.count("\n#pragma once\n") != 1:
+            yield f"{path}: expected one #pragma once"
     if path.startswith("tests/"):
         return
     for first, count in functions(text):

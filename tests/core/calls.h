@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_CORE_CALLS_H_
-#define MPSD_TESTS_CORE_CALLS_H_
+#pragma once
 
 #include <ATen/record_function.h>
 
@@ -30,5 +29,3 @@ inline std::map<std::string, int64_t> CallsOf(
 
 }  // namespace testing_support
 }  // namespace mpsd
-
-#endif  // MPSD_TESTS_CORE_CALLS_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_CORE_CLOSED_PORT_H_
-#define MPSD_TESTS_CORE_CLOSED_PORT_H_
+#pragma once
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -39,5 +38,3 @@ class ClosedPort {
 
 }  // namespace testing_support
 }  // namespace mpsd
-
-#endif  // MPSD_TESTS_CORE_CLOSED_PORT_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_CORE_GOLDEN_MODEL_H_
-#define MPSD_TESTS_CORE_GOLDEN_MODEL_H_
+#pragma once
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -32,5 +31,3 @@ inline std::unique_ptr<model::Decoder> LoadGolden(const std::string& name) {
 
 }  // namespace testing_support
 }  // namespace mpsd
-
-#endif  // MPSD_TESTS_CORE_GOLDEN_MODEL_H_

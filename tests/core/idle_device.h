@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_CORE_IDLE_DEVICE_H_
-#define MPSD_TESTS_CORE_IDLE_DEVICE_H_
+#pragma once
 
 #include <string>
 
@@ -27,5 +26,3 @@ class IdleDevice : public device::Device {
 
 }  // namespace testing_support
 }  // namespace mpsd
-
-#endif  // MPSD_TESTS_CORE_IDLE_DEVICE_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_CORE_JOB_FOLDER_H_
-#define MPSD_TESTS_CORE_JOB_FOLDER_H_
+#pragma once
 
 #include <filesystem>
 #include <fstream>
@@ -100,5 +99,3 @@ class RecordingObserver : public train::Observer {
 
 }  // namespace testing_support
 }  // namespace mpsd
-
-#endif  // MPSD_TESTS_CORE_JOB_FOLDER_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_CORE_RELATIVE_ERROR_H_
-#define MPSD_TESTS_CORE_RELATIVE_ERROR_H_
+#pragma once
 
 #include <ATen/ATen.h>
 
@@ -17,5 +16,3 @@ inline double RelativeError(const at::Tensor& a, const at::Tensor& b) {
 
 }  // namespace testing_support
 }  // namespace mpsd
-
-#endif  // MPSD_TESTS_CORE_RELATIVE_ERROR_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_CORE_SCRATCH_FOLDER_H_
-#define MPSD_TESTS_CORE_SCRATCH_FOLDER_H_
+#pragma once
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -43,5 +42,3 @@ inline fs::path FreshFolder(const std::string& name) {
 
 }  // namespace testing_support
 }  // namespace mpsd
-
-#endif  // MPSD_TESTS_CORE_SCRATCH_FOLDER_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_CORE_STATUS_MATCHERS_H_
-#define MPSD_TESTS_CORE_STATUS_MATCHERS_H_
+#pragma once
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -73,5 +72,3 @@ MATCHER_P(Fails, code, "") {
 
 }  // namespace testing_support
 }  // namespace mpsd
-
-#endif  // MPSD_TESTS_CORE_STATUS_MATCHERS_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_FAKES_FAKE_CLOCK_H_
-#define MPSD_TESTS_FAKES_FAKE_CLOCK_H_
+#pragma once
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -44,5 +43,3 @@ class FakeClock final : public base::Clock {
 };
 
 }  // namespace mpsd::fakes
-
-#endif  // MPSD_TESTS_FAKES_FAKE_CLOCK_H_

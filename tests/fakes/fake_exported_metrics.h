@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_FAKES_FAKE_EXPORTED_METRICS_H_
-#define MPSD_TESTS_FAKES_FAKE_EXPORTED_METRICS_H_
+#pragma once
 
 #include <map>
 #include <string>
@@ -80,5 +79,3 @@ class FakeExportedMetrics final : public jobs::ExportedMetrics {
 };
 
 }  // namespace mpsd::fakes
-
-#endif  // MPSD_TESTS_FAKES_FAKE_EXPORTED_METRICS_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_FAKES_FAKE_HOST_H_
-#define MPSD_TESTS_FAKES_FAKE_HOST_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -35,5 +34,3 @@ class FakeHost final : public host::Host {
 };
 
 }  // namespace mpsd::fakes
-
-#endif  // MPSD_TESTS_FAKES_FAKE_HOST_H_

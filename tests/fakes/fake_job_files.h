@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_FAKES_FAKE_JOB_FILES_H_
-#define MPSD_TESTS_FAKES_FAKE_JOB_FILES_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -155,5 +154,3 @@ class FakeBlobs final : public jobs::Blobs {
 };
 
 }  // namespace mpsd::fakes
-
-#endif  // MPSD_TESTS_FAKES_FAKE_JOB_FILES_H_

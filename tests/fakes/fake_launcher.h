@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_FAKES_FAKE_LAUNCHER_H_
-#define MPSD_TESTS_FAKES_FAKE_LAUNCHER_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -85,5 +84,3 @@ class FakeLauncher final : public jobs::WorkerLauncher {
 };
 
 }  // namespace mpsd::fakes
-
-#endif  // MPSD_TESTS_FAKES_FAKE_LAUNCHER_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_FAKES_TEST_STORE_H_
-#define MPSD_TESTS_FAKES_TEST_STORE_H_
+#pragma once
 
 #include <cstdlib>
 #include <filesystem>
@@ -160,5 +159,3 @@ class TestStore {
 };
 
 }  // namespace mpsd::fakes
-
-#endif  // MPSD_TESTS_FAKES_TEST_STORE_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_OPS_FAKE_MPS_H_
-#define MPSD_TESTS_OPS_FAKE_MPS_H_
+#pragma once
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -84,5 +83,3 @@ int64_t Commits();
 int64_t Waits();
 
 }  // namespace mpsd::ops
-
-#endif  // MPSD_TESTS_OPS_FAKE_MPS_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_OPS_JOBS_H_
-#define MPSD_TESTS_OPS_JOBS_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -105,5 +104,3 @@ const std::vector<RunCheck>& SelftestRun();
 const std::set<std::string>& RunBySelftest();
 
 }  // namespace mpsd::ops
-
-#endif  // MPSD_TESTS_OPS_JOBS_H_

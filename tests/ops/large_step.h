@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_OPS_LARGE_STEP_H_
-#define MPSD_TESTS_OPS_LARGE_STEP_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -54,5 +53,3 @@ struct StepCounts {
 StepCounts CountStep(const LargeJob& job);
 
 }  // namespace mpsd::ops
-
-#endif  // MPSD_TESTS_OPS_LARGE_STEP_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_OPS_RECORDER_H_
-#define MPSD_TESTS_OPS_RECORDER_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -91,5 +90,3 @@ class Recorder : public KernelObserver {
 };
 
 }  // namespace mpsd::ops
-
-#endif  // MPSD_TESTS_OPS_RECORDER_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_SERVER_DAEMON_FIXTURE_H_
-#define MPSD_TESTS_SERVER_DAEMON_FIXTURE_H_
+#pragma once
 
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -104,5 +103,3 @@ class DaemonFixture : public testing::Test {
 };
 
 }  // namespace mpsd
-
-#endif  // MPSD_TESTS_SERVER_DAEMON_FIXTURE_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_SERVER_FAKE_PARTS_H_
-#define MPSD_TESTS_SERVER_FAKE_PARTS_H_
+#pragma once
 
 #include <deque>
 #include <functional>
@@ -201,5 +200,3 @@ class FakeCalls final : public jobs::ExportedCalls {
 };
 
 }  // namespace mpsd::fakes
-
-#endif  // MPSD_TESTS_SERVER_FAKE_PARTS_H_

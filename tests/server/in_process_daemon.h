@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_SERVER_IN_PROCESS_DAEMON_H_
-#define MPSD_TESTS_SERVER_IN_PROCESS_DAEMON_H_
+#pragma once
 
 #include <grpcpp/grpcpp.h>
 
@@ -291,5 +290,3 @@ class InProcessDaemon {
 
 }  // namespace testing_support
 }  // namespace mpsd
-
-#endif  // MPSD_TESTS_SERVER_IN_PROCESS_DAEMON_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_SERVER_README_PART_H_
-#define MPSD_TESTS_SERVER_README_PART_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -38,5 +37,3 @@ inline void ExpectInPage(const std::string& page, const std::string& name,
 
 }  // namespace testing_support
 }  // namespace mpsd
-
-#endif  // MPSD_TESTS_SERVER_README_PART_H_

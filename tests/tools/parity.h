@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_TOOLS_PARITY_H_
-#define MPSD_TESTS_TOOLS_PARITY_H_
+#pragma once
 
 #include <ATen/core/Tensor.h>
 
@@ -98,5 +97,3 @@ absl::StatusOr<spec::TrainingSpec> ParseTraining(const std::string& json);
 double RelativeError(const at::Tensor& a, const at::Tensor& b);
 
 }  // namespace mpsd::parity
-
-#endif  // MPSD_TESTS_TOOLS_PARITY_H_

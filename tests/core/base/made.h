@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_CORE_BASE_MADE_H_
-#define MPSD_TESTS_CORE_BASE_MADE_H_
+#pragma once
 
 #include <cstdio>
 #include <filesystem>
@@ -47,5 +46,3 @@ inline std::string SelfSigned(const std::filesystem::path& folder,
 }
 
 }  // namespace mpsd::certificates
-
-#endif  // MPSD_TESTS_CORE_BASE_MADE_H_

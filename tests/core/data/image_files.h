@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_CORE_DATA_IMAGE_FILES_H_
-#define MPSD_TESTS_CORE_DATA_IMAGE_FILES_H_
+#pragma once
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -94,5 +93,3 @@ inline std::string ErrorOf(const std::string& path,
 }
 
 }  // namespace mpsd::image
-
-#endif  // MPSD_TESTS_CORE_DATA_IMAGE_FILES_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_CORE_DATA_MODEL_FOLDER_H_
-#define MPSD_TESTS_CORE_DATA_MODEL_FOLDER_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -76,5 +75,3 @@ class DataFolder : public ::testing::Test {
 };
 
 }  // namespace mpsd::data
-
-#endif  // MPSD_TESTS_CORE_DATA_MODEL_FOLDER_H_

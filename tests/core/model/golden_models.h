@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_CORE_MODEL_GOLDEN_MODELS_H_
-#define MPSD_TESTS_CORE_MODEL_GOLDEN_MODELS_H_
+#pragma once
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
@@ -88,5 +87,3 @@ inline void Seed(uint64_t seed) {
 using testing_support::RelativeError;
 
 }  // namespace mpsd::model
-
-#endif  // MPSD_TESTS_CORE_MODEL_GOLDEN_MODELS_H_

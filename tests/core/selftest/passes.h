@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_CORE_SELFTEST_PASSES_H_
-#define MPSD_TESTS_CORE_SELFTEST_PASSES_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -46,5 +45,3 @@ inline std::set<std::string> Kernels(const std::vector<Check>& checks) {
 }
 
 }  // namespace mpsd::selftest
-
-#endif  // MPSD_TESTS_CORE_SELFTEST_PASSES_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_CORE_SPEC_SCHEMA_VALIDATOR_H_
-#define MPSD_TESTS_CORE_SPEC_SCHEMA_VALIDATOR_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -117,5 +116,3 @@ class SchemaValidator {
 };
 
 }  // namespace mpsd::spec
-
-#endif  // MPSD_TESTS_CORE_SPEC_SCHEMA_VALIDATOR_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_CORE_STUDY_STUDY_JOB_H_
-#define MPSD_TESTS_CORE_STUDY_STUDY_JOB_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -98,5 +97,3 @@ class SlowSource : public data::Source {
 };
 
 }  // namespace mpsd::study
-
-#endif  // MPSD_TESTS_CORE_STUDY_STUDY_JOB_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_CORE_TRAIN_TRAIN_JOBS_H_
-#define MPSD_TESTS_CORE_TRAIN_TRAIN_JOBS_H_
+#pragma once
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -234,5 +233,3 @@ class TextJob : public ClassJob {
 };
 
 }  // namespace mpsd::train
-
-#endif  // MPSD_TESTS_CORE_TRAIN_TRAIN_JOBS_H_

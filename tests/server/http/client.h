@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_SERVER_HTTP_CLIENT_H_
-#define MPSD_TESTS_SERVER_HTTP_CLIENT_H_
+#pragma once
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -138,5 +137,3 @@ inline std::string Get(const std::string& address, const std::string& target,
 }
 
 }  // namespace mpsd::http
-
-#endif  // MPSD_TESTS_SERVER_HTTP_CLIENT_H_

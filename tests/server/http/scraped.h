@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_SERVER_HTTP_SCRAPED_H_
-#define MPSD_TESTS_SERVER_HTTP_SCRAPED_H_
+#pragma once
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -60,5 +59,3 @@ inline void SetEverythingOf(DaemonMetrics& metrics) {
 }
 
 }  // namespace mpsd::prometheus
-
-#endif  // MPSD_TESTS_SERVER_HTTP_SCRAPED_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_SERVER_HTTP_SERVED_H_
-#define MPSD_TESTS_SERVER_HTTP_SERVED_H_
+#pragma once
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -64,5 +63,3 @@ class Served : public testing::Test {
 };
 
 }  // namespace mpsd::http
-
-#endif  // MPSD_TESTS_SERVER_HTTP_SERVED_H_

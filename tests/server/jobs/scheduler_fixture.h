@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_SERVER_JOBS_SCHEDULER_FIXTURE_H_
-#define MPSD_TESTS_SERVER_JOBS_SCHEDULER_FIXTURE_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -259,5 +258,3 @@ class SchedulerShareFixture : public SchedulerFixture {
 };
 
 }  // namespace mpsd::jobs
-
-#endif  // MPSD_TESTS_SERVER_JOBS_SCHEDULER_FIXTURE_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_SERVER_MODELS_DISK_BLOBS_H_
-#define MPSD_TESTS_SERVER_MODELS_DISK_BLOBS_H_
+#pragma once
 
 #include <filesystem>
 #include <fstream>
@@ -53,5 +52,3 @@ class DiskBlobs final : public jobs::Blobs {
 };
 
 }  // namespace mpsd::models
-
-#endif  // MPSD_TESTS_SERVER_MODELS_DISK_BLOBS_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_SERVER_MODELS_HUB_CACHE_H_
-#define MPSD_TESTS_SERVER_MODELS_HUB_CACHE_H_
+#pragma once
 
 #include <cstdlib>
 #include <filesystem>
@@ -50,5 +49,3 @@ class HubCache {
 };
 
 }  // namespace mpsd::models
-
-#endif  // MPSD_TESTS_SERVER_MODELS_HUB_CACHE_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_SERVER_PLANNER_FAKE_MACHINE_H_
-#define MPSD_TESTS_SERVER_PLANNER_FAKE_MACHINE_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -145,5 +144,3 @@ inline void ExpectEachFound(const Facts& healthy,
 }
 
 }  // namespace mpsd::doctor
-
-#endif  // MPSD_TESTS_SERVER_PLANNER_FAKE_MACHINE_H_

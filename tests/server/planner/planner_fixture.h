@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_SERVER_PLANNER_PLANNER_FIXTURE_H_
-#define MPSD_TESTS_SERVER_PLANNER_PLANNER_FIXTURE_H_
+#pragma once
 
 #include <filesystem>
 #include <fstream>
@@ -63,5 +62,3 @@ class PlannerFixture : public testing::Test {
 };
 
 }  // namespace mpsd::planner
-
-#endif  // MPSD_TESTS_SERVER_PLANNER_PLANNER_FIXTURE_H_

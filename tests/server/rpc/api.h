@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_SERVER_RPC_API_H_
-#define MPSD_TESTS_SERVER_RPC_API_H_
+#pragma once
 
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -237,5 +236,3 @@ class FakeAudit final : public access::AuditLog {
 };
 
 }  // namespace mpsd::rpc
-
-#endif  // MPSD_TESTS_SERVER_RPC_API_H_

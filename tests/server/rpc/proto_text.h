@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_SERVER_RPC_PROTO_TEXT_H_
-#define MPSD_TESTS_SERVER_RPC_PROTO_TEXT_H_
+#pragma once
 
 #include <string>
 #include <type_traits>
@@ -33,5 +32,3 @@ MATCHER_P(EqualsProto, text, text) {
 }
 
 }  // namespace mpsd::rpc
-
-#endif  // MPSD_TESTS_SERVER_RPC_PROTO_TEXT_H_

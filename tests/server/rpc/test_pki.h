@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_SERVER_RPC_TEST_PKI_H_
-#define MPSD_TESTS_SERVER_RPC_TEST_PKI_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -72,5 +71,3 @@ class TestPki {
 };
 
 }  // namespace mpsd::tls
-
-#endif  // MPSD_TESTS_SERVER_RPC_TEST_PKI_H_

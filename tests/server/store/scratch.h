@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_SERVER_STORE_SCRATCH_H_
-#define MPSD_TESTS_SERVER_STORE_SCRATCH_H_
+#pragma once
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -133,5 +132,3 @@ class MemoryFixture : protected InMemory, public StoreFixture {
 };
 
 }  // namespace mpsd::jobs
-
-#endif  // MPSD_TESTS_SERVER_STORE_SCRATCH_H_

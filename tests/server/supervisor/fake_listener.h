@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_SERVER_SUPERVISOR_FAKE_LISTENER_H_
-#define MPSD_TESTS_SERVER_SUPERVISOR_FAKE_LISTENER_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -117,5 +116,3 @@ class FakeListener final : public jobs::WorkerListener {
 };
 
 }  // namespace mpsd::supervisor
-
-#endif  // MPSD_TESTS_SERVER_SUPERVISOR_FAKE_LISTENER_H_
