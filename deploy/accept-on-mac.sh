@@ -89,7 +89,7 @@ facts() {
     fact pmset -g batt
     fact c++ --version
     for name in grpc protobuf abseil spdlog sqlitecpp prometheus-cpp \
-      openssl@3 libpng jpeg-turbo webp cmake; do
+      openssl@3 pcre2 libpng jpeg-turbo webp cmake; do
       fact brew list --versions "$name"
     done
   else

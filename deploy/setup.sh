@@ -25,13 +25,13 @@ APT_PACKAGES="build-essential cmake ninja-build ccache pkg-config git
   ca-certificates curl python3 python3-venv libgrpc++-dev libprotobuf-dev
   protobuf-compiler protobuf-compiler-grpc libabsl-dev libsqlite3-dev
   libsqlitecpp-dev libspdlog-dev prometheus-cpp-dev nlohmann-json3-dev
-  libcli11-dev libssl-dev libpng-dev libjpeg-dev
+  libcli11-dev libssl-dev libpcre2-dev libpng-dev libjpeg-dev
   libwebp-dev zlib1g-dev"
 APT_TEST_PACKAGES="libgtest-dev libgmock-dev prometheus
   prometheus-alertmanager zsh fish openssh-client openssh-server"
 BREW_PACKAGES="cmake ninja ccache pkgconf grpc protobuf abseil sqlite
   sqlitecpp spdlog prometheus-cpp nlohmann-json cli11 openssl@3
-  libpng jpeg-turbo webp"
+  pcre2 libpng jpeg-turbo webp"
 BREW_TEST_PACKAGES="googletest prometheus fish"
 BREW_PYTHON="python@3.13"
 

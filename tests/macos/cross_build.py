@@ -61,12 +61,13 @@ DYLIBS = {
     "platform": SYSTEM | FRAMEWORKS | {"/usr/lib/libobjc.A.dylib"}
     | installed("absl", "crypto"),
     "mpsd-worker": SYSTEM | FRAMEWORKS | TORCH | {"/usr/lib/libobjc.A.dylib"}
-    | installed("absl", "crypto", "png", "jpeg", "webp", "z"),
+    | installed("absl", "crypto", "pcre2", "png", "jpeg", "webp", "z"),
     "mpsd": SYSTEM | FRAMEWORKS
-    | installed("absl", "crypto", "grpc++", "grpc++_reflection", "protobuf",
-                "SQLiteCpp", "spdlog", "fmt", "prometheus-cpp-core",
+    | installed("absl", "crypto", "pcre2", "grpc++", "grpc++_reflection",
+                "protobuf", "SQLiteCpp", "spdlog", "fmt", "prometheus-cpp-core",
                 "ssl"),
-    "mpsctl": SYSTEM | installed("absl", "crypto", "grpc++", "protobuf", "ssl"),
+    "mpsctl": SYSTEM | installed("absl", "crypto", "pcre2", "grpc++",
+                                 "protobuf", "ssl"),
 }
 
 
@@ -93,7 +94,7 @@ def lay_out_headers(folder):
     local = [p for p in usr.glob("*-linux-gnu")]
     for name in ("absl", "nlohmann", "CLI", "grpc", "grpcpp", "google",
                  "spdlog", "fmt", "prometheus", "webp", "SQLiteCpp", "sqlite3.h",
-                 "png.h", "pngconf.h", "pnglibconf.h", "jpeglib.h",
+                 "pcre2.h", "png.h", "pngconf.h", "pnglibconf.h", "jpeglib.h",
                  "jmorecfg.h", "jerror.h", "jconfig.h", "zlib.h", "zconf.h"):
         found = [p / name for p in (usr, *local) if (p / name).exists()]
         if not found:

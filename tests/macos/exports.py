@@ -22,6 +22,7 @@ PACKAGES = {
     "crypto": ("openssl@3/lib/libcrypto.3.dylib", ["libcrypto.so"]),
     "ssl": ("openssl@3/lib/libssl.3.dylib", ["libssl.so"]),
     "z": ("/usr/lib/libz.1.dylib", ["libz.so"]),  # the system's own
+    "pcre2": ("pcre2/lib/libpcre2-8.0.dylib", ["libpcre2-8.so"]),
     "png": ("libpng/lib/libpng16.16.dylib", ["libpng.so"]),
     "jpeg": ("jpeg-turbo/lib/libjpeg.8.dylib", ["libjpeg.so"]),
     "webp": ("webp/lib/libwebp.7.dylib", ["libwebp.so"]),

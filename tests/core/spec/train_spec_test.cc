@@ -385,12 +385,12 @@ TEST(CheckRules, LayersNeedTargetsByNameAndRegularExpressionsCompile) {
                      "\"layers_to_transform\": 0}"),
             expected);
   EXPECT_EQ(JobError("\"lora\": {\"layers_to_transform\": [0]}"), "");
-  EXPECT_EQ(JobError("\"lora\": {\"target_modules\": \"(?<=a)q_proj\"}"),
+  EXPECT_EQ(JobError("\"lora\": {\"target_modules\": \"a{,2}q_proj\"}"),
             "j:1: lora.target_modules: the regular expression "
-            "\"(?<=a)q_proj\" has the group \"(?<\", which is not supported");
+            "\"a{,2}q_proj\" has \"{,\", which is not supported");
   EXPECT_EQ(JobError("\"lora\": {\"rank_pattern\": {\"q\\\\p\": 2}}"),
-            "j:1: lora.rank_pattern: the regular expression \"q\\p\" has "
-            "\"\\p\", which is not supported");
+            "j:1: lora.rank_pattern: the regular expression \"q\\p\" is "
+            "wrong at byte 3: malformed \\P or \\p sequence");
 }
 
 TEST(CheckRules, QuantizationAgreesWithItself) {
