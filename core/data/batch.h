@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <vector>
 
@@ -40,8 +42,8 @@ struct Batch {
   std::vector<int64_t> token_type_ids;  // pairs, if the model has types
   std::vector<int64_t> classes;         // [rows], single-label problems
   std::vector<float> targets;  // [rows, outputs]: regression, multi-label
-  std::vector<float> pixels;   // [rows, channels, height, width]
-  int64_t channels = 0, height = 0, width = 0;
+  // fp32 [rows, channels, height, width] on the host; undefined for texts.
+  at::Tensor pixels;
 };
 
 // The padded lengths of batches: 32, 48, 64, 96, 128, 192 … (powers of two and

@@ -105,6 +105,7 @@ LoaderOptions BatchShapes::TrainOptions(int64_t micro_batch_rows) const {
   options.padding_free = spec_.task == spec::Task::kCausalLm &&
                          t.padding_free.value_or(t.auto_find_batch_size);
   options.padding = padding();
+  options.page_locked = traits_.memory == backend::MemoryPlace::kOwn;
   return options;
 }
 

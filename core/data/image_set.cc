@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/data/image_set.h"
 
+#include <ATen/ATen.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -106,7 +108,8 @@ namespace {
 
 using Form = ImageCache::Form;
 
-// Below this many pixels a batch, threads cost more than they save.
+// Below this many pixels, of a batch and of the images that it is made of,
+// threads cost more than they save.
 constexpr int64_t kPixelsForThreads = 200'000;
 
 // Calls work(0) … work(count - 1) on `threads` threads, including the caller's;
@@ -197,10 +200,14 @@ absl::StatusOr<Image> ImageSet::Prepare(
 
 absl::Status ImageSet::FillPixels(const data::Collation& collation,
                                   data::Batch& batch) const {
-  const int64_t numbers = batch.channels * batch.height * batch.width;
-  batch.pixels.resize(batch.rows * numbers);
+  const int64_t side = processor_.image_size();
+  batch.pixels =
+      at::empty({batch.rows, processor_.channels(), side, side},
+                at::dtype(at::kFloat).pinned_memory(collation.page_locked));
+  const int64_t numbers = batch.pixels.stride(0);
+  auto* const first = batch.pixels.mutable_data_ptr<float>();
   std::vector<absl::Status> statuses(batch.rows);
-  int64_t pixels = 0;
+  int64_t pixels = batch.rows * side * side;
   for (const int64_t sample : batch.samples) {
     pixels += list_.entries[sample].height * list_.entries[sample].width;
   }
@@ -214,7 +221,7 @@ absl::Status ImageSet::FillPixels(const data::Collation& collation,
     auto image = Prepare(batch.samples[row], collation);
     statuses[row] = image.status();
     base::CountWork();
-    if (image.ok()) processor_.Normalize(*image, &batch.pixels[row * numbers]);
+    if (image.ok()) processor_.Normalize(*image, first + row * numbers);
   });
   for (const absl::Status& status : statuses) {
     if (!status.ok()) return status;
@@ -228,8 +235,6 @@ absl::StatusOr<data::Batch> ImageSet::Collate(
   data::Batch batch;
   batch.rows = batch.tokens = std::ssize(rows);
   batch.length = 1;
-  batch.channels = processor_.channels();
-  batch.height = batch.width = processor_.image_size();
   for (const auto& row : rows) {
     base::CheckEqual(row.size(), 1, "images of a row");
     base::CheckIndex(row.front(), size(), "an image");

@@ -160,7 +160,8 @@ absl::StatusOr<std::vector<Batch>> Loader::NextStep() {
                       .training = true,
                       .seed = options_.seed,
                       .epoch = cursor_.epoch,
-                      .padding = options_.padding};
+                      .padding = options_.padding,
+                      .page_locked = options_.page_locked};
   for (const std::vector<int64_t>& row : step) {
     if (row.size() > 1) collation.packed = true;
   }

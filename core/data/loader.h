@@ -30,6 +30,7 @@ struct LoaderOptions {
   // with packing.
   bool padding_free = false;
   Padding padding = Padding::kBuckets;
+  bool page_locked = false;  // see Collation
 };
 
 // A run's position in its data: before the step with these numbers.

@@ -18,6 +18,8 @@ struct Collation {
   uint64_t seed = 42;     // for these draws
   int64_t epoch = 0;
   Padding padding = Padding::kBuckets;
+  // Pixels are in memory from which CUDA copies by itself.
+  bool page_locked = false;
 };
 
 // Statistics of a data set for logs and run.json.

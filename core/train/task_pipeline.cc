@@ -2,7 +2,6 @@
 #include "core/train/task_pipeline.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <deque>
@@ -49,13 +48,7 @@ class Buffer {
     for (const Piece& piece : pieces_) {
       base::CheckAtMost(piece.begin + std::ssize(*piece.values), size_,
                         "the ends of a piece and of the buffer");
-      constexpr int64_t kGrain = 1 << 18;  // numbers of a thread, at least
-      at::parallel_for(0, std::ssize(*piece.values), kGrain,
-                       [&](int64_t begin, int64_t end) {
-                         const T* values = piece.values->data();
-                         std::copy(values + begin, values + end,
-                                   data + piece.begin + begin);
-                       });
+      std::copy(piece.values->begin(), piece.values->end(), data + piece.begin);
     }
     const at::Tensor there = host.to(
         host.options().device(device.torch_device()), /*non_blocking=*/true);
@@ -135,11 +128,7 @@ void AddClasses(const data::Batch& batch, int64_t outputs,
                 Buffer<int64_t>& integers, Buffer<float>& floats,
                 BatchInputs& inputs) {
   model::ClassifierInputs& m = inputs.classifier;
-  if (!batch.pixels.empty()) {
-    floats.Add(batch.pixels,
-               {batch.rows, batch.channels, batch.height, batch.width},
-               m.pixels);
-  } else {
+  if (!batch.pixels.defined()) {
     const std::vector<int64_t> shape = {batch.rows, batch.length};
     integers.Add(batch.input_ids, shape, m.input_ids);
     base::CheckEqual(batch.lengths.size(), batch.rows, "lengths and rows");
@@ -181,6 +170,11 @@ StepInputs ClassInputs(std::span<const data::Batch> batches, int64_t outputs,
   Buffer<float> floats;
   for (size_t i = 0; i < batches.size(); ++i) {
     AddClasses(batches[i], outputs, integers, floats, inputs.batches[i]);
+    const at::Tensor& pixels = batches[i].pixels;
+    if (!pixels.defined()) continue;
+    inputs.batches[i].classifier.pixels =
+        pixels.to(device.torch_device(), /*non_blocking=*/true);
+    inputs.host.push_back(pixels);
   }
   integers.Send(device, inputs.host);
   floats.Send(device, inputs.host);
@@ -193,7 +187,7 @@ std::span<const data::Batch> FirstUpload(std::span<const data::Batch> batches) {
     // Bytes of ids, of positions and segments (or types), and of the labels'
     // rows and targets.
     bytes += 5 * batch.input_ids.size() * sizeof(int64_t) +
-             batch.pixels.size() * sizeof(float);
+             (batch.pixels.defined() ? batch.pixels.nbytes() : 0);
     if (count > 0 && bytes > static_cast<size_t>(kUploadBytes)) break;
     ++count;
   }

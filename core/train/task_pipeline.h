@@ -45,9 +45,9 @@ struct BatchInputs {
   at::Tensor targets;  // in SumClassLoss's form; undefined: none
 };
 
-// Micro-batches on the device. One copy transfers all integers and one all
-// floats, and the host does not wait for them: on MPS the device would run out
-// of work meanwhile.
+// Micro-batches on the device. One copy transfers all integers, one all floats
+// and one a batch's pixels, and the host does not wait for them: on MPS the
+// device would run out of work meanwhile.
 struct StepInputs {
   std::vector<BatchInputs> batches;
   // The host memory that the device copies from. It must exist until the host

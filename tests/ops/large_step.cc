@@ -161,9 +161,8 @@ data::Batch Classes(const spec::ModelConfig& model, int64_t rows,
   }
   if (model.family == spec::Family::kVision) {
     batch.length = 1;
-    batch.channels = model.vision.num_channels;
-    batch.height = batch.width = model.vision.image_size;
-    batch.pixels.resize(rows * batch.channels * batch.height * batch.width);
+    const int64_t side = model.vision.image_size;
+    batch.pixels = at::zeros({rows, model.vision.num_channels, side, side});
   } else {
     batch.input_ids.assign(rows * length, 7);
     if (model.encoder.type_vocab_size > 1) {

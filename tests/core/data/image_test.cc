@@ -416,9 +416,9 @@ data::Batch Collated(const ImageSet& set,
   return set.Collate(rows, collation).value();
 }
 
-std::vector<float> Normalized(const Processor& processor, const Image& image) {
-  std::vector<float> pixels(image.pixels.size());
-  processor.Normalize(image, pixels.data());
+at::Tensor Normalized(const Processor& processor, const Image& image) {
+  at::Tensor pixels = at::empty({3, kSize, kSize});
+  processor.Normalize(image, pixels.mutable_data_ptr<float>());
   return pixels;
 }
 
@@ -434,11 +434,9 @@ TEST(ImageSet, MakesBatchesOfWhatTheProcessorMakes) {
   EXPECT_EQ(batch.loss_weight, 2);
   EXPECT_THAT(batch.samples, ElementsAre(2, 0));
   EXPECT_THAT(batch.classes, ElementsAre(1, 0));
-  EXPECT_EQ(batch.channels * batch.height * batch.width, 3 * kSize * kSize);
+  EXPECT_THAT(batch.pixels.sizes(), ElementsAre(2, 3, kSize, kSize));
   auto photo = SmallProcessor().Fit(GoldenImage("rgb.photo"), "x");
-  const std::vector<float> second(batch.pixels.begin() + 3 * kSize * kSize,
-                                  batch.pixels.end());
-  EXPECT_EQ(second, Normalized(SmallProcessor(), *photo));
+  EXPECT_TRUE(at::equal(batch.pixels[1], Normalized(SmallProcessor(), *photo)));
 }
 
 TEST(ImageSet, CutsAndMirrorsTrainingImages) {
@@ -455,8 +453,8 @@ TEST(ImageSet, CutsAndMirrorsTrainingImages) {
         Resize(Crop(photo, drawn.crop), kSize, kSize, Filter::kBilinear);
     if (drawn.flip) want = FlipHorizontally(want);
     (drawn.flip ? flipped : straight) = true;
-    EXPECT_EQ(Collated(*set, {{0}}, collation).pixels,
-              Normalized(SmallProcessor(), want));
+    EXPECT_TRUE(at::equal(Collated(*set, {{0}}, collation).pixels[0],
+                          Normalized(SmallProcessor(), want)));
   }
   EXPECT_TRUE(flipped && straight);
 }
@@ -469,15 +467,12 @@ TEST(ImageSet, GivesTheSameWithoutACacheAndInAnyOrder) {
   for (const bool training : {false, true, false}) {
     const data::Collation collation{.training = training, .epoch = 3};
     const data::Batch once = Collated(*cached, {{0}, {1}, {2}}, collation);
-    EXPECT_EQ(Collated(*cached, {{0}, {1}, {2}}, collation).pixels,
-              once.pixels);
-    std::vector<float> one_by_one;
+    EXPECT_TRUE(at::equal(Collated(*cached, {{0}, {1}, {2}}, collation).pixels,
+                          once.pixels));
     for (int64_t i : {0, 1, 2}) {
-      const data::Batch batch = Collated(*plain, {{i}}, collation);
-      one_by_one.insert(one_by_one.end(), batch.pixels.begin(),
-                        batch.pixels.end());
+      EXPECT_TRUE(at::equal(Collated(*plain, {{i}}, collation).pixels[0],
+                            once.pixels[i]));
     }
-    EXPECT_EQ(once.pixels, one_by_one);
   }
 }
 
@@ -493,13 +488,9 @@ TEST(ImageSet, FillsLargeBatchesAsSmallOnes) {
   std::vector<std::vector<int64_t>> rows;
   for (int64_t i = 0; i < 64; ++i) rows.push_back({i});
   const data::Batch all = Collated(*set, rows);
-  std::vector<float> one_by_one;
-  for (const auto& row : rows) {
-    const data::Batch batch = Collated(*set, {row});
-    one_by_one.insert(one_by_one.end(), batch.pixels.begin(),
-                      batch.pixels.end());
+  for (int64_t i = 0; i < 64; ++i) {
+    EXPECT_TRUE(at::equal(all.pixels[i], Collated(*set, {rows[i]}).pixels[0]));
   }
-  EXPECT_EQ(all.pixels, one_by_one);
 }
 
 TEST(ImageSet, RefusesAnInvalidLabel) {

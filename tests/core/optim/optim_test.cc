@@ -42,6 +42,16 @@ TEST(AdamWTest, NormIsOverAllGroupsAndClippingScalesDownOnly) {
   EXPECT_NEAR(second.item<float>(), 0.8, 1e-6);
 }
 
+TEST(AdamWTest, NormOfManyNumbersKeepsItsDigits) {
+  ParameterSet set({{"w.weight", at::zeros({(1 << 22) + 5})}}, at::kCPU);
+  at::Tensor gradients = set.groups()[0].gradients;
+  at::manual_seed(1);
+  gradients.normal_();
+  const double expected = gradients.to(at::kDouble).norm().item<double>();
+  const double norm = AdamW(set, Spec()).GradientNorm().item<float>();
+  EXPECT_NEAR(norm / expected, 1, 1e-6);  // one sum in fp32: 1e-4 off
+}
+
 using Initial = std::vector<std::pair<std::string, at::Tensor>>;
 
 TEST(ParameterSetTest, ParametersAreContiguousViewsOfTheirGroup) {

@@ -380,7 +380,7 @@ TEST(InputsTest, TheSelectionIsPaddedToFewSizes) {
 TEST(InputsTest, WhatIsLargeGoesInSeveralUploads) {
   data::Batch image;
   image.rows = 1;
-  image.pixels.resize(kUploadBytes / sizeof(float) / 2 + 1);
+  image.pixels = at::empty({kUploadBytes / 4 / 2 + 1});  // fp32
   const std::vector<data::Batch> images(3, image);
   EXPECT_EQ(FirstUpload(images).size(), 1u);
   const std::vector<data::Batch> texts(1000, TwoRows());
