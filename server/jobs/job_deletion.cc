@@ -284,20 +284,15 @@ absl::Status DeleteRow(JobStore& store, JobFiles& files,
   absl::Status status = files.BeginDelete(id);
   if (!status.ok()) return status;
   // The store checks the state again, within the transaction.
-  status = store.Delete(id);
-  if (absl::IsResourceExhausted(status) && files.MakeRoom()) {
-    status = store.Delete(id);
-  }
+  status = files.WithRoom([&] { return store.Delete(id); });
   if (!status.ok()) files.AbandonDelete(id);
   return status;
 }
 
 void JobRemover::KeepRecord(const std::string& id) {
   if (!dependencies_.keep_record) return;
-  absl::Status kept = dependencies_.keep_record(id);
-  if (absl::IsResourceExhausted(kept) && dependencies_.files.MakeRoom()) {
-    kept = dependencies_.keep_record(id);
-  }
+  const absl::Status kept = dependencies_.files.WithRoom(
+      [&] { return dependencies_.keep_record(id); });
   if (kept.ok()) return;
   dependencies_.journal.Add(
       "", absl::StrCat("job ", id,
@@ -351,11 +346,8 @@ absl::StatusOr<int64_t> JobRemover::RemoveCheckpoints(const std::string& id,
   // meanwhile, however large the folder is.
   ASSIGN_OR_RETURN(const FolderClaims::Removal removal, claims_.Remove(id));
   KeptJobs& kept = *dependencies_.kept;
-  absl::Status forgotten = kept.ForgetCheckpoints(id, ended);
-  if (absl::IsResourceExhausted(forgotten) && dependencies_.files.MakeRoom()) {
-    forgotten = kept.ForgetCheckpoints(id, ended);
-  }
-  if (!forgotten.ok()) return forgotten;
+  RETURN_IF_ERROR(dependencies_.files.WithRoom(
+      [&] { return kept.ForgetCheckpoints(id, ended); }));
   const absl::StatusOr<int64_t> freed =
       dependencies_.files.RemoveCheckpoints(id);
   if (!freed.ok()) return freed;

@@ -193,6 +193,11 @@ absl::StatusOr<int64_t> JobFiles::RemoveCheckpoints(const std::string& job_id) {
 
 bool JobFiles::MakeRoom() { return ThrowOffBallast(BallastPath(jobs_dir())); }
 
+absl::Status JobFiles::WithRoom(const std::function<absl::Status()>& write) {
+  const absl::Status written = write();
+  return absl::IsResourceExhausted(written) && MakeRoom() ? write() : written;
+}
+
 void JobFiles::AppendLog(const std::string& job_id, const std::string& line) {
   const int fd = open(LogPath(job_id).c_str(),
                       O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);

@@ -116,9 +116,12 @@ class JobFiles {
   // Removes the checkpoints below OutputDir, atomically for readers, and
   // returns the bytes freed; 0 if there are none.
   virtual absl::StatusOr<int64_t> RemoveCheckpoints(const std::string& job_id);
-  // Frees space on a full disk, so that a row can be deleted; false if nothing
-  // was left to free.
+  // Frees space on a full disk, so that a row can be written or deleted; false
+  // if nothing was left to free.
   virtual bool MakeRoom();
+  // The result of `write`, which is called again if the disk was full and
+  // MakeRoom freed space.
+  absl::Status WithRoom(const std::function<absl::Status()>& write);
   // Appends "<time> mpsd: <line>" to the job's log.
   virtual void AppendLog(const std::string& job_id, const std::string& line);
   // Whether this machine has a file or folder at `path`. True for every link

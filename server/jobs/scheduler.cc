@@ -147,10 +147,8 @@ absl::Status Scheduler::RecoverJob(const std::string& id) {
     exported_metrics_.JobEnded(id, run->job().state);
   }
   journal_.Add(id, run->job().message);
-  absl::Status stored = run->Flush(store_);
-  if (absl::IsResourceExhausted(stored) && files_.MakeRoom()) {
-    stored = run->Flush(store_);
-  }
+  const absl::Status stored =
+      files_.WithRoom([&] { return run->Flush(store_); });
   if (stored.ok() && IsFinal(run->job().state)) priors_.Ended(id);
   return stored;
 }

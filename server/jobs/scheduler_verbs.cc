@@ -90,7 +90,7 @@ absl::StatusOr<Job> Scheduler::CancelStored(const std::string& id) {
   if (job->state == State::kRunning) return NotStoredYet();
   ASSIGN_OR_RETURN(RunningJob run, RunningJob::Load(store_, *std::move(job)));
   run.Moved(State::kCancelled, "cancelled", clock_.Now());
-  RETURN_IF_ERROR(run.Flush(store_));
+  RETURN_IF_ERROR(files_.WithRoom([&] { return run.Flush(store_); }));
   blockers_.Set(HoldReason::kStorage, "");
   // TryStart looks for the entry under the same lock, so no worker starts for a
   // job that this turn cancels.
@@ -103,7 +103,10 @@ absl::StatusOr<Job> Scheduler::CancelStored(const std::string& id) {
 }
 
 absl::StatusOr<Job> Scheduler::CancelAttempt(bool now) {
-  const absl::Status stored = attempt_->Cancel(now);
+  absl::Status stored = attempt_->Cancel(now);
+  if (absl::IsResourceExhausted(stored) && files_.MakeRoom()) {
+    stored = attempt_->Flush();
+  }
   if (blockers_.Stored(stored)) return attempt_->job();
   return absl::AbortedError(
       absl::StrCat("the job was asked to stop, but its cancellation cannot be "

@@ -41,9 +41,10 @@ class Caller:
             ("grpc.max_send_message_length", -1)])
         self.metadata = [("authorization", "Bearer " + token)]
 
-    def stream(self, method, request):
+    def stream(self, method, request, compression=None):
         path = method if method == HEALTH else "/mpsd.v1." + method
-        return self.channel.unary_stream(path)(request, metadata=self.metadata)
+        return self.channel.unary_stream(path)(
+            request, metadata=self.metadata, compression=compression)
 
     def code(self, method, request=b""):
         """The status code of a call, or of a stream that sends nothing."""
@@ -121,6 +122,12 @@ class AttacksTest(harness.EndToEndTest):
                        for _ in range(250)]
             for stream in streams:
                 next(stream)
+            for method in ("JobService/Get", HEALTH):
+                with self.assertRaises(grpc.RpcError) as refused:
+                    list(viewer.stream(method, UNKNOWN * (LARGEST // 2),
+                                       grpc.Compression.Gzip))
+                self.assertIs(grpc.StatusCode.UNIMPLEMENTED,
+                              refused.exception.code())
 
     def test_senders_of_large_requests(self):
         daemon = self.attacked("--watchdog-seconds", "30")

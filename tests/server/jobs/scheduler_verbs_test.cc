@@ -100,6 +100,17 @@ TEST_F(SchedulerVerbsTest, WhatIsNotStoredIsNotDone) {
   EXPECT_EQ(Next(), first);
 }
 
+TEST_F(SchedulerVerbsTest, ACancelOnAFullDiskGetsRoom) {
+  const std::string running = Start(), waiting = Submit();
+  files_.make_room = [this] { return db_->FreeDisk(), true; };
+  for (const std::string& id : {waiting, running}) {
+    db_->FillDisk();
+    EXPECT_TRUE(scheduler_->Cancel(id).ok()) << id;
+  }
+  EXPECT_EQ(Stored(waiting).state, State::kCancelled);
+  EXPECT_TRUE(Stored(running).cancel_requested);
+}
+
 TEST_F(SchedulerVerbsTest, ACancelledJobIsHeldNoMore) {
   const std::string id = Submit();
   ASSERT_TRUE(scheduler_->Hold(id, "by ann").ok());
