@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -161,7 +162,8 @@ class Listener {
   std::vector<std::string> bound_;
   std::vector<SocketFile> files_;
   std::vector<int> sockets_;
-  int wake_[2] = {-1, -1};  // a pipe; Stop() closes the writing end
+  int wake_[2] = {-1, -1};  // a pipe
+  std::atomic<bool> stops_ = false;
   Take take_;
   absl::Duration complained_ = -absl::InfiniteDuration();  // monotonic
   std::thread thread_;
