@@ -36,10 +36,12 @@
 #include "core/base/status_macros.h"
 
 #ifdef __APPLE__
+#include <malloc/malloc.h>
 #include <netinet/tcp.h>
 #include <sys/ucred.h>
 #else
 #include <linux/tcp.h>
+#include <malloc.h>
 #endif
 
 namespace mpsd::listener {
@@ -302,6 +304,18 @@ std::string NameOf(std::string_view host, std::string_view port) {
 // `wake`: the writing end of a pipe, which may be full.
 void Wake(int wake) { (void)!write(wake, "", 1); }
 
+// What the program has allocated.
+int64_t HeapBytes() {
+#ifdef __APPLE__
+  malloc_statistics_t heap{};
+  malloc_zone_statistics(nullptr, &heap);
+  return static_cast<int64_t>(heap.size_in_use);
+#else
+  const struct mallinfo2 heap = mallinfo2();
+  return static_cast<int64_t>(heap.uordblks + heap.hblkhd);
+#endif
+}
+
 // What came over a connection to a port; 0 if the system does not know.
 int64_t BytesReceived(int fd) {
 #ifdef __APPLE__
@@ -401,11 +415,22 @@ class Listener::Connections {
     if (std::exchange(rests_, false)) Wake(wake_);
     return *found->second.waits.insert(Unread(found->second));
   }
+  int64_t BeginLocal(const std::string& user, std::function<void()> cancel) {
+    absl::MutexLock lock(&mutex_);
+    if (std::exchange(rests_, false)) Wake(wake_);
+    local_[++last_local_] = {user, std::move(cancel), Clock::now()};
+    return last_local_;
+  }
   // Ends the wait from `start` on, with a message of so many bytes. Returns
   // where the next wait begins, if there is one.
   int64_t End(const std::string& name, int64_t start, size_t bytes,
               bool has_next) {
     absl::MutexLock lock(&mutex_);
+    if (name.empty()) {
+      if (has_next) local_[start].since = Clock::now();
+      if (!has_next) local_.erase(start);
+      return start;
+    }
     const auto found = open_.find(name);
     if (found == open_.end()) return 0;
     auto& waits = found->second.waits;
@@ -426,11 +451,14 @@ class Listener::Connections {
   // milliseconds to do so again; -1: not before a connection is added,
   // one of those that it adds to `polled` ends, or the thread is woken.
   int Tend(std::vector<pollfd>& polled) {
+    // Without the lock: a call that is cancelled may end at once, on this
+    // thread.
+    for (const auto& cancel : GreedyLocal()) cancel();
     absl::MutexLock lock(&mutex_);
     EndLate();
     EndGreedy();
     constexpr int kWatchEvery = 10;
-    rests_ = true;
+    rests_ = local_.empty();
     for (const auto& [name, open] : open_) {
       polled.push_back({open.fd, POLLHUP, 0});
       rests_ &= open.known && open.waits.empty();
@@ -453,6 +481,13 @@ class Listener::Connections {
   static constexpr int64_t kStrangersBytes = 1 << 20;
   // The largest message, and something for other calls.
   static constexpr int64_t kUsersBytes = 40 << 20;
+  static constexpr int64_t kLocalBytes = 112 << 20;
+  static constexpr std::chrono::milliseconds kPatience{50};
+  struct LocalWait {
+    std::string user;
+    std::function<void()> cancel;
+    Clock::time_point since;
+  };
   using Open = std::map<std::string, Connection>;  // by the client's name
 
   // Of those who are not known: neighbours behind one address share it, and one
@@ -518,6 +553,24 @@ class Listener::Connections {
     }
   }
 
+  // What cancels them.
+  std::vector<std::function<void()>> GreedyLocal() {
+    absl::MutexLock lock(&mutex_);
+    std::vector<std::function<void()>> most;
+    const int64_t heap = HeapBytes();
+    if (local_.empty()) heap_at_rest_ = heap;
+    if (heap - heap_at_rest_ <= kLocalBytes) return most;
+    const Clock::time_point late = Clock::now() - kPatience;
+    std::map<std::string, std::vector<std::function<void()>>> of_user;
+    for (const auto& [start, wait] : local_) {
+      if (wait.since > late) continue;
+      auto& cancels = of_user[wait.user];
+      cancels.push_back(wait.cancel);
+      if (cancels.size() > most.size()) most = cancels;
+    }
+    return most;
+  }
+
   // Whoever has the first descriptor sees the end of the connection.
   Open::iterator End(Open::iterator open)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -533,6 +586,10 @@ class Listener::Connections {
   absl::Mutex mutex_;
   bool rests_ ABSL_GUARDED_BY(mutex_) = false;  // the thread, until woken
   Open open_ ABSL_GUARDED_BY(mutex_);
+  std::map<int64_t, LocalWait> local_ ABSL_GUARDED_BY(mutex_);  // by number
+  int64_t last_local_ ABSL_GUARDED_BY(mutex_) = 0;
+  // In bytes, when last no call over a unix socket waited.
+  int64_t heap_at_rest_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 Listener::Listener(Options options)
@@ -551,6 +608,13 @@ std::unique_ptr<Listener::Wait> Listener::Await(std::string_view host,
   if (connections_ == nullptr) return nullptr;
   const std::string name = NameOf(host, port);
   return std::make_unique<Wait>(*connections_, name, connections_->Begin(name));
+}
+
+std::unique_ptr<Listener::Wait> Listener::AwaitLocal(
+    const std::string& user, std::function<void()> cancel) {
+  if (connections_ == nullptr) return nullptr;
+  return std::make_unique<Wait>(
+      *connections_, "", connections_->BeginLocal(user, std::move(cancel)));
 }
 
 Listener::Wait::~Wait() { connections_.End(name_, start_, 0, false); }

@@ -125,17 +125,14 @@ class AttacksTest(harness.EndToEndTest):
             for stream in streams:
                 next(stream)
 
-    def test_senders_of_large_requests(self):
-        daemon = self.attacked("--watchdog-seconds", "30")
-        viewer, user = (self.token(daemon, "viewer"),
-                        self.token(daemon, "user", "bob"))
+    def send_large_requests(self, daemon, address, viewer, user, seconds):
+        """The codes that the senders got."""
         spawn = multiprocessing.get_context("spawn")
-        until, codes = time.monotonic() + 40, spawn.Queue()
+        until, codes = time.monotonic() + seconds, spawn.Queue()
         other = self.caller(self.token(daemon, "viewer", "ann"))
         with self.measured(daemon):
             senders = [spawn.Process(target=attack, args=(
-                f"127.0.0.1:{self.port}", token, method, piece, size, until,
-                codes))
+                address, token, method, piece, size, until, codes))
                 for token, method, piece, size in [
                     (viewer, "ArtifactService/FindBlobs", FIRST, LARGEST),
                     (viewer, "RunbookService/Plan", UNKNOWN, LARGEST),
@@ -151,6 +148,19 @@ class AttacksTest(harness.EndToEndTest):
             for sender in senders:
                 sender.join()
         print({code: seen.count(code) for code in seen}, file=sys.stderr)
+        return seen
+
+    def test_senders_of_large_requests_over_the_socket(self):
+        daemon = self.attacked("--watchdog-seconds", "30")
+        self.send_large_requests(
+            daemon, f"unix:{daemon.state_dir}/mpsd.sock", "", "", 20)
+
+    def test_senders_of_large_requests(self):
+        daemon = self.attacked("--watchdog-seconds", "30")
+        viewer = self.token(daemon, "viewer")
+        user = self.token(daemon, "user", "bob")
+        seen = self.send_large_requests(
+            daemon, f"127.0.0.1:{self.port}", viewer, user, 40)
         # What a user has no room for is cut off; a single one is refused.
         self.assertIn("UNAVAILABLE", seen)
         self.assertLessEqual(set(seen), {"PERMISSION_DENIED", "INVALID_ARGUMENT",
