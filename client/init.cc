@@ -27,6 +27,7 @@
 #include "core/base/text.h"
 #include "core/spec/classification.h"
 #include "core/spec/fields.h"
+#include "core/spec/train_spec.h"
 
 // `mpsctl init`: writes a first job.json for data, by the names of their
 // columns and a look at the rows. The daemon's plan checks every row.
@@ -272,7 +273,9 @@ class FirstJob {
       for (const std::string& name : *names) parts.Add(data / name);
       if (parts.train.empty()) parts.train.swap(parts.eval());
     } else if (fs::exists(data, error) && DataKind(data).empty()) {
-      return NotData(data, "of a kind that is not read");
+      RETURN_IF_ERROR(spec::CheckKindIsRead(options_.data, ""));
+      return absl::InvalidArgumentError(absl::StrCat(
+          options_.data, ": expected .csv, .tsv, .jsonl or .json"));
     } else {
       parts.train.push_back(data);
     }

@@ -844,20 +844,6 @@ std::string DataKind(const fs::path& file) {
   return end == ".jsonl" || end == ".json" ? "JSON" : "";
 }
 
-absl::Status NotData(const fs::path& place, const std::string& what) {
-  std::string text = absl::StrCat(place.string(), ": ", what,
-                                  "; expected .csv, .tsv, .jsonl or .json");
-  for (const std::string kind : {"parquet", "xlsx"}) {
-    if (!absl::StrContains(text, "." + kind)) continue;
-    absl::StrAppend(&text, ". Convert it: python -c \"import pandas; pandas.",
-                    kind == "xlsx" ? "read_excel" : "read_parquet", "('x.",
-                    kind,
-                    "').to_json('x.jsonl', orient='records', "
-                    "lines=True)\"");
-  }
-  return absl::InvalidArgumentError(text);
-}
-
 absl::StatusOr<std::vector<std::string>> FindDataFiles(
     const fs::path& folder, const std::string& except) {
   std::set<std::string> names, kinds, others;
@@ -878,10 +864,18 @@ absl::StatusOr<std::vector<std::string>> FindDataFiles(
   for (const std::string& name : none ? others : names) {
     if (named.size() < kNamed) named.push_back(name);
   }
-  return NotData(
-      folder,
-      absl::StrCat(none ? "has no data file" : "has several kinds of data",
-                   named.empty() ? "" : ": ", absl::StrJoin(named, ", ")));
+  std::string text =
+      absl::StrCat(folder.string(), ": ",
+                   none ? "has no data file" : "has several kinds of data",
+                   named.empty() ? "" : ": ", absl::StrJoin(named, ", "),
+                   "; expected .csv, .tsv, .jsonl or .json");
+  for (const std::string& name : named) {
+    const absl::Status read = spec::CheckKindIsRead(name, "");
+    if (read.ok()) continue;
+    absl::StrAppend(&text, ". ", read.message());
+    break;
+  }
+  return absl::InvalidArgumentError(text);
 }
 
 namespace {
@@ -1073,7 +1067,7 @@ absl::StatusOr<std::string> ReadSpec(const std::string& path) {
                      "; `mpsctl init DATA` writes a job.json for your data"));
   }
   const std::string end = fs::path(path).extension().string();
-  if (fs::is_directory(status) || end == ".parquet" || end == ".xlsx" ||
+  if (fs::is_directory(status) || !spec::CheckKindIsRead(path, "").ok() ||
       (end != ".json" && !DataKind(path).empty())) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": expected a job.json, not the data; `mpsctl init ",

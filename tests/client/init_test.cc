@@ -152,12 +152,14 @@ TEST_F(InitTest, WhatIsNotClearIsAsked) {
       {"a.csv", "columns are not known: x, y, z; name them: --columns PROMPT"},
       {"d.csv",
        "separated by semicolons; save it with commas: question;answer"},
-      {"e.xlsx", "pandas.read_excel('x.xlsx')"},
+      {"e.xlsx", "pandas.read_excel(\"e.xlsx\").to_json(\"e.jsonl\""},
       {"b.csv", "b.csv: has no rows"},
       {"c.parquet", "pandas.read_parquet"},
       {"none.csv", "No such file"},
       {"many", "several kinds of data: a.csv, b.jsonl"},
-      {"other", "has no data file: c.parquet"},
+      {"other",
+       "other: has no data file: c.parquet; expected .csv, .tsv, .jsonl or "
+       ".json. c.parquet is Parquet"},
       {"cat", "or a folder of images for each label"},
       {"mixed",
        "mixed: val is a part of the data among folders of labels; "
