@@ -1637,6 +1637,27 @@ void PrintChanges(const Console& console, const std::string& id,
   console.Print(table);
 }
 
+// "moods-2" for "moods", "moods-3" for "moods-2": a name that no job has.
+std::string NextName(const Console& console, const std::string& name) {
+  const auto exists = [&](const std::string& other) {
+    v1::FindJobsRequest request;
+    request.set_id_part(other);
+    v1::FindJobsResponse found;
+    return console.daemon.Call(&JobStub::FindJobs, request, &found).ok() &&
+           std::any_of(found.jobs().begin(), found.jobs().end(),
+                       [&](const v1::Job& job) { return job.name() == other; });
+  };
+  const size_t dash = name.rfind('-');
+  const bool counts =
+      dash != name.npos && dash + 1 < name.size() &&
+      name.find_first_not_of("0123456789", dash + 1) == name.npos &&
+      exists(name.substr(0, dash));
+  const std::string stem = counts ? name.substr(0, dash) : name;
+  int number = 2;
+  while (exists(absl::StrCat(stem, "-", number))) ++number;
+  return absl::StrCat(stem, "-", number);
+}
+
 // Changes `request`, which is a job's, to the clone's.
 absl::Status Change(const CloneOptions& options, v1::SubmitRequest& request) {
   ASSIGN_OR_RETURN(
@@ -1676,7 +1697,15 @@ ExitCode Clone(const CloneOptions& options, const Console& console) {
       console.daemon.Call(&JobStub::GetSubmission, ask, &request);
   if (!status.ok()) return console.Fail(status);
   const std::string spec = request.spec_json();
-  if (absl::Status s = Change(options, request); !s.ok()) {
+  CloneOptions change = options;
+  const auto original = spec::ParseTrainSpec(spec, "job.json");
+  if (original.ok() && !original->name.empty() && change.name.empty() &&
+      std::none_of(change.set.begin(), change.set.end(), [](const auto& set) {
+        return absl::StartsWith(set, "name=");
+      })) {
+    change.name = NextName(console, original->name);
+  }
+  if (absl::Status s = Change(change, request); !s.ok()) {
     return console.BadInput(s, kNothing);
   }
   request.mutable_after()->Assign(after->begin(), after->end());
