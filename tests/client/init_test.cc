@@ -196,10 +196,12 @@ TEST_F(InitTest, FoldersOfFilesAndOfImages) {
   EXPECT_EQ(Job()["task"], "IMAGE_CLS");
   EXPECT_EQ(Job()["dataset"]["train"], ParseJson(R"(["pets/"])"));
   for (const char* name : {"train/cat/1.png", "train/dog/1.png",
-                           "val/cat/2.png", "test/cat/3.png"}) {
+                           "val/cat/2.png", "test/cat/3.png", "new/4.png"}) {
     Write(std::string("split/") + name, "x");
   }
-  EXPECT_THAT(Init({"split"}), Prints(HasSubstr("2 labels: cat (1), dog (1)")));
+  EXPECT_THAT(Init({"split"}),
+              Prints(HasSubstr("2 labels: cat (1), dog (1); without folders of "
+                               "labels, so not used: new\n")));
   EXPECT_EQ(Job()["dataset"],
             ParseJson(R"({"train": ["split/train"], "eval": ["split/val"]})"));
   // A job.json elsewhere names its data by their whole paths.
