@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,6 +28,7 @@
 #include "core/base/text.h"
 #include "core/spec/classification.h"
 #include "core/spec/fields.h"
+#include "core/spec/train_spec.h"
 
 // `mpsctl init`: writes a first job.json for data, by the names of their
 // columns and a look at the rows. The daemon's plan checks every row.
@@ -272,7 +274,9 @@ class FirstJob {
       for (const std::string& name : *names) parts.Add(data / name);
       if (parts.train.empty()) parts.train.swap(parts.eval());
     } else if (fs::exists(data, error) && DataKind(data).empty()) {
-      return NotData(data, "of a kind that is not read");
+      RETURN_IF_ERROR(spec::CheckKindIsRead(options_.data, ""));
+      return absl::InvalidArgumentError(absl::StrCat(
+          options_.data, ": expected .csv, .tsv, .jsonl or .json"));
     } else {
       parts.train.push_back(data);
     }
@@ -311,10 +315,16 @@ class FirstJob {
 
   absl::Status FindImages(const absl::Status& none) {
     Parts parts;
+    std::set<std::string> unused;
     std::error_code error;
     for (fs::directory_iterator it(options_.data, error), end;
          !error && it != end; it.increment(error)) {
-      if (!ImagesByLabel(it->path()).empty()) parts.Add(it->path());
+      const std::string name = it->path().filename().string();
+      if (!ImagesByLabel(it->path()).empty()) {
+        parts.Add(it->path());
+      } else if (it->is_directory() && !name.starts_with('.')) {
+        unused.insert(name);
+      }
     }
     const bool split = !parts.train.empty();
     if (!split) parts.train.push_back(options_.data);
@@ -331,7 +341,12 @@ class FirstJob {
     }
     task = kImages;
     Add("task", task, "a folder of images for each label");
-    AddData(parts, LabelsText(labels));
+    std::string rows = LabelsText(labels);
+    if (split && !unused.empty()) {
+      absl::StrAppend(&rows, "; without folders of labels, so not used: ",
+                      absl::StrJoin(unused, ", "));
+    }
+    AddData(parts, rows);
     AddNewHead();
     return absl::OkStatus();
   }
@@ -544,8 +559,13 @@ ExitCode AddModel(const Console& console, const std::string& chosen,
           ExitCode::kNotFound,
           absl::StrCat("mpsd has no model for ", job->task,
                        " that fits its machine"),
-          "Send one with `mpsctl model push FOLDER`, let mpsd fetch one with "
-          "`mpsctl model pull ORG/NAME`, or name one with --model.");
+          absl::StrCat(
+              "Send one with `mpsctl model push FOLDER`, let mpsd fetch one, "
+              "such as `mpsctl model pull ",
+              job->task == kImages  ? "google/vit-base-patch16-224"
+              : job->task == kTexts ? "google-bert/bert-base-uncased"
+                                    : "HuggingFaceTB/SmolLM2-135M-Instruct",
+              "`, or name one with --model."));
     }
     field.value = best->name();
     const std::string fit = FitText(*best);

@@ -179,10 +179,22 @@ std::string FieldText(const std::string& field, const Json& value,
   return absl::EndsWith(field, "_time") ? TimeText(text, zone) : text;
 }
 
+// A deleted job's record keeps three members of its last progress: the others
+// are unknown, not 0.
+Json JobJson(const v1::Job& job) {
+  Json json = ToJson(job);
+  if (!job.past() || !job.has_progress()) return json;
+  const Json last = json["progress"];
+  json["progress"] = {{"step", last["step"]},
+                      {"total_steps", last["total_steps"]},
+                      {"device", last["device"]}};
+  return json;
+}
+
 }  // namespace
 
 ListRow::ListRow(const v1::Job& job, absl::Time now)
-    : job(job), json(ToJson(job)), now(now) {}
+    : job(job), json(JobJson(job)), now(now) {}
 
 absl::StatusOr<ListColumn> ListColumn::Parse(const std::string& name) {
   const std::vector<std::string> names = Names();
@@ -213,8 +225,6 @@ std::string ListColumn::heading() const {
 
 Json ListColumn::Value(const ListRow& row) const {
   if (name_ == kAge) return static_cast<int64_t>(Age(row));
-  // A deleted job's record has no last loss.
-  if (row.job.past() && name_ == "loss") return nullptr;
   return ValueAt(row.json, FieldOf(name_));
 }
 
@@ -633,7 +643,7 @@ class Printer {
             return column.Value(row);
           }));
     } else if (console_.json && options_.columns.empty()) {
-      console_.PrintJson(job);
+      console_.PrintJson(JobJson(job));
     } else if (console_.json) {
       PrintObject(ListRow(job, now));
     } else {
@@ -1080,7 +1090,7 @@ Json Shown(const v1::GetRecordResponse& response, const Console& console) {
   const v1::Progress& p = job.progress();
   Json json = base::ParseTree<Json>(SpecOf(response));
   if (!json.is_object()) json = Json::object();
-  Json of_job = ToJson(job);
+  Json of_job = JobJson(job);
   if (job.model().empty()) of_job.erase("model");
   json.update(of_job);
   json["record"] = ToJson(response.record());
@@ -1178,7 +1188,7 @@ void PrintShown(const v1::GetRecordResponse& shown, const Console& console) {
   grpc::Status found;
   if (has_result) found = GetStudyResult(console, job.id(), &result);
   if (console.json) {
-    nlohmann::ordered_json json = ToJson(job);
+    Json json = JobJson(job);
     if (shown.has_record()) json["record"] = ToJson(shown.record());
     if (has_result && found.ok()) json["result"] = ToJson(result);
     console.PrintJson(json);
@@ -1390,7 +1400,7 @@ Json DiffJson(const Sides& sides, const std::vector<Part>& parts) {
       rows[field] = {ValueOf(pair[0]), ValueOf(pair[1])};
     }
   }
-  json["jobs"] = {ToJson(sides[0].job()), ToJson(sides[1].job())};
+  json["jobs"] = {JobJson(sides[0].job()), JobJson(sides[1].job())};
   json["records"] = {ToJson(sides[0].record()), ToJson(sides[1].record())};
   return json;
 }

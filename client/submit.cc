@@ -844,20 +844,6 @@ std::string DataKind(const fs::path& file) {
   return end == ".jsonl" || end == ".json" ? "JSON" : "";
 }
 
-absl::Status NotData(const fs::path& place, const std::string& what) {
-  std::string text = absl::StrCat(place.string(), ": ", what,
-                                  "; expected .csv, .tsv, .jsonl or .json");
-  for (const std::string kind : {"parquet", "xlsx"}) {
-    if (!absl::StrContains(text, "." + kind)) continue;
-    absl::StrAppend(&text, ". Convert it: python -c \"import pandas; pandas.",
-                    kind == "xlsx" ? "read_excel" : "read_parquet", "('x.",
-                    kind,
-                    "').to_json('x.jsonl', orient='records', "
-                    "lines=True)\"");
-  }
-  return absl::InvalidArgumentError(text);
-}
-
 absl::StatusOr<std::vector<std::string>> FindDataFiles(
     const fs::path& folder, const std::string& except) {
   std::set<std::string> names, kinds, others;
@@ -878,10 +864,18 @@ absl::StatusOr<std::vector<std::string>> FindDataFiles(
   for (const std::string& name : none ? others : names) {
     if (named.size() < kNamed) named.push_back(name);
   }
-  return NotData(
-      folder,
-      absl::StrCat(none ? "has no data file" : "has several kinds of data",
-                   named.empty() ? "" : ": ", absl::StrJoin(named, ", ")));
+  std::string text =
+      absl::StrCat(folder.string(), ": ",
+                   none ? "has no data file" : "has several kinds of data",
+                   named.empty() ? "" : ": ", absl::StrJoin(named, ", "),
+                   "; expected .csv, .tsv, .jsonl or .json");
+  for (const std::string& name : named) {
+    const absl::Status read = spec::CheckKindIsRead(name, "");
+    if (read.ok()) continue;
+    absl::StrAppend(&text, ". ", read.message());
+    break;
+  }
+  return absl::InvalidArgumentError(text);
 }
 
 namespace {
@@ -1073,7 +1067,7 @@ absl::StatusOr<std::string> ReadSpec(const std::string& path) {
                      "; `mpsctl init DATA` writes a job.json for your data"));
   }
   const std::string end = fs::path(path).extension().string();
-  if (fs::is_directory(status) || end == ".parquet" || end == ".xlsx" ||
+  if (fs::is_directory(status) || !spec::CheckKindIsRead(path, "").ok() ||
       (end != ".json" && !DataKind(path).empty())) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": expected a job.json, not the data; `mpsctl init ",
@@ -1643,6 +1637,27 @@ void PrintChanges(const Console& console, const std::string& id,
   console.Print(table);
 }
 
+// "moods-2" for "moods", "moods-3" for "moods-2": a name that no job has.
+std::string NextName(const Console& console, const std::string& name) {
+  const auto exists = [&](const std::string& other) {
+    v1::FindJobsRequest request;
+    request.set_id_part(other);
+    v1::FindJobsResponse found;
+    return console.daemon.Call(&JobStub::FindJobs, request, &found).ok() &&
+           std::any_of(found.jobs().begin(), found.jobs().end(),
+                       [&](const v1::Job& job) { return job.name() == other; });
+  };
+  const size_t dash = name.rfind('-');
+  const bool counts =
+      dash != name.npos && dash + 1 < name.size() &&
+      name.find_first_not_of("0123456789", dash + 1) == name.npos &&
+      exists(name.substr(0, dash));
+  const std::string stem = counts ? name.substr(0, dash) : name;
+  int number = 2;
+  while (exists(absl::StrCat(stem, "-", number))) ++number;
+  return absl::StrCat(stem, "-", number);
+}
+
 // Changes `request`, which is a job's, to the clone's.
 absl::Status Change(const CloneOptions& options, v1::SubmitRequest& request) {
   ASSIGN_OR_RETURN(
@@ -1682,7 +1697,15 @@ ExitCode Clone(const CloneOptions& options, const Console& console) {
       console.daemon.Call(&JobStub::GetSubmission, ask, &request);
   if (!status.ok()) return console.Fail(status);
   const std::string spec = request.spec_json();
-  if (absl::Status s = Change(options, request); !s.ok()) {
+  CloneOptions change = options;
+  const auto original = spec::ParseTrainSpec(spec, "job.json");
+  if (original.ok() && !original->name.empty() && change.name.empty() &&
+      std::none_of(change.set.begin(), change.set.end(), [](const auto& set) {
+        return absl::StartsWith(set, "name=");
+      })) {
+    change.name = NextName(console, original->name);
+  }
+  if (absl::Status s = Change(change, request); !s.ok()) {
     return console.BadInput(s, kNothing);
   }
   request.mutable_after()->Assign(after->begin(), after->end());

@@ -162,10 +162,6 @@ void DeclareQueueing(Command& verb, QueueOptions& options);
 
 // "CSV", "TSV" or "JSON" by the file's extension; "" for other files.
 std::string DataKind(const std::filesystem::path& file);
-// The error for a file or folder that is no data; `what` is its fault. Says how
-// to convert Parquet.
-absl::Status NotData(const std::filesystem::path& place,
-                     const std::string& what);
 // The names of a folder's data files, which must be of one kind, except one.
 absl::StatusOr<std::vector<std::string>> FindDataFiles(
     const std::filesystem::path& folder,

@@ -10,7 +10,7 @@
 #   MPSD_JOBS=N limits the concurrent compilers; the default depends on cores
 #   and memory. MPSD_WERROR=ON or OFF: whether a compiler's warning is an error;
 #   the default is CMakeLists.txt's.
-# Prints how long it will take. On a terminal ninja shows its progress;
+# Prints how many steps there are. On a terminal ninja shows its progress;
 # elsewhere a line every half minute reports it. An interrupted build continues
 # where it was.
 set -euo pipefail
@@ -67,14 +67,11 @@ run_ninja() {
   fi
 }
 
-# How long the first build takes. Measured on Debian 12 without ccache: a step
-# takes a core 2 s on average.
 announce() {
   local steps
   [ ! -e "$root/$folder/.ninja_log" ] || return 0
   steps="$(ninja -C "$root/$folder" -t commands "$@" | wc -l)"
-  printf 'build: the first build has %s steps and takes about %s minutes\n' \
-    "$((steps))" $((steps * 2 / jobs / 60 + 1))
+  printf 'build: the first build has %s steps\n' "$((steps))"
   [ "$*" = mpsctl ] ||
     printf 'build: mpsctl alone, for a laptop: deploy/build.sh mpsctl\n'
 }

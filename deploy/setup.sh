@@ -272,20 +272,18 @@ browser() {
   say "browser: no Chromium or Chrome: tests of pages will be skipped"
 }
 
-# Prints how long the set-up takes and how much it stores, as measured on Debian
-# 12; nothing if torch is installed already.
+# Prints how much the set-up stores, as measured on Debian 12; nothing if torch
+# is installed already.
 announce() {
   local gigabytes=1.6
   [ "$(venv_version torch)" != "$TORCH_VERSION" ] || return 0
   [ "$tests" = no ] || gigabytes=1.8
-  say "the first time takes one to five minutes, depending on the network," \
-    "and $gigabytes GB in build/venv"
+  say "the first time stores $gigabytes GB in build/venv"
   if [ "$manage_packages" = yes ]; then
     say "missing system packages: up to 0.6 GB," \
       "and 0.5 GB for Rust"
   fi
-  say "deploy/build.sh then takes about 9 minutes on two cores and 1 GB in" \
-    "build/, with the tests about 20 minutes"
+  say "deploy/build.sh then stores 1 GB in build/"
 }
 
 # --- all of it ---------------------------------------------------------------

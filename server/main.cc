@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
+#ifdef __linux__
+#include <malloc.h>
+#endif
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -61,6 +64,10 @@ int Serve(const mpsd::Config& config) {
   for (const auto& [name, value] : config.environment) {
     setenv(name.c_str(), value.c_str(), /*overwrite=*/1);
   }
+#ifdef __linux__
+  // One heap: glibc would keep what a large request took once per thread.
+  mallopt(M_ARENA_MAX, 1);
+#endif
   // gRPC would write a line to stderr for each failed connection, as many as
   // strangers like.
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);

@@ -12,6 +12,7 @@
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/data/row_errors.h"
+#include "core/spec/train_spec.h"
 #include "core/text/delimited.h"
 
 namespace mpsd::data {
@@ -328,40 +329,7 @@ std::string ExtensionOf(const std::string& name) {
       std::filesystem::path(name).extension().string());
 }
 
-struct UnreadKind {
-  std::string_view extension, first_bytes, kind;
-  std::string_view reader;  // of pandas; "": the file is to be unpacked
-};
-constexpr UnreadKind kUnreadKinds[] = {
-    {".parquet", "PAR1", "Parquet", "read_parquet"},
-    {".arrow", "ARROW1", "Arrow", "read_feather"},
-    {".xlsx", "", "an Excel file", "read_excel"},
-    {".gz", "\x1F\x8B", "compressed by gzip", ""},
-    {".zip", "PK\x03\x04", "a ZIP archive", ""}};
-
 }  // namespace
-
-absl::Status CheckKindIsRead(const std::string& name, std::string_view bytes) {
-  const std::string extension = ExtensionOf(name);
-  const auto* const kind =
-      std::find_if(std::begin(kUnreadKinds), std::end(kUnreadKinds),
-                   [&](const UnreadKind& unread) {
-                     return extension == unread.extension ||
-                            (!unread.first_bytes.empty() &&
-                             bytes.starts_with(unread.first_bytes));
-                   });
-  if (kind == std::end(kUnreadKinds)) return absl::OkStatus();
-  std::string advice = "unpack it, and name the files that it holds";
-  if (!kind->reader.empty()) {
-    const std::filesystem::path file(name);
-    advice =
-        Cat("convert it to JSON Lines, e.g. with pandas: pandas.", kind->reader,
-            "(\"", file.filename().string(), "\").to_json(\"",
-            file.stem().string(), ".jsonl\", orient=\"records\", lines=True)");
-  }
-  return absl::InvalidArgumentError(
-      Cat(name, " is ", kind->kind, ", which mpsd does not read: ", advice));
-}
 
 absl::StatusOr<Table> ReadTable(const std::string& name, std::string_view bytes,
                                 const spec::GlueTask* glue_task) {
@@ -379,7 +347,7 @@ absl::StatusOr<Table> ReadTable(const std::string& name, std::string_view bytes,
   if (extension == ".tsv" || extension == ".txt") {
     return DelimitedReader(name, '\t', glue_task).Read(bytes);
   }
-  RETURN_IF_ERROR(CheckKindIsRead(name, bytes));
+  RETURN_IF_ERROR(spec::CheckKindIsRead(name, bytes));
   return absl::InvalidArgumentError(
       Cat(name, ": expected a file named .csv, .tsv, .txt (tabs) or .jsonl"));
 }

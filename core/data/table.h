@@ -94,8 +94,4 @@ struct Table {
 absl::StatusOr<Table> ReadTable(const std::string& name, std::string_view bytes,
                                 const spec::GlueTask* glue_task);
 
-// InvalidArgument, with what to do, for a file of a kind that mpsd does not
-// read (Parquet, Excel, an archive …), by its name or its first bytes.
-absl::Status CheckKindIsRead(const std::string& name, std::string_view bytes);
-
 }  // namespace mpsd::data

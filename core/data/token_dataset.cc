@@ -19,6 +19,7 @@
 #include "core/data/language_row_encoder.h"
 #include "core/data/row_errors.h"
 #include "core/data/table.h"
+#include "core/spec/train_spec.h"
 
 namespace mpsd::data {
 namespace {
@@ -137,7 +138,7 @@ absl::StatusOr<bool> IsTable(const std::string& name, std::string_view bytes) {
   if (first != bytes.npos && (bytes[first] == '{' || bytes[first] == '[')) {
     return false;
   }
-  RETURN_IF_ERROR(CheckKindIsRead(name, bytes));
+  RETURN_IF_ERROR(spec::CheckKindIsRead(name, bytes));
   const std::string extension =
       absl::AsciiStrToLower(std::filesystem::path(name).extension().string());
   if (extension == ".txt") {

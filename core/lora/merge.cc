@@ -255,8 +255,7 @@ at::Tensor Logits(const Loaded& loaded, const spec::ModelConfig& config) {
             .view({kRows, v.num_channels, v.image_size, v.image_size});
     return loaded.classifier->Logits(images);
   }
-  const int64_t length = std::min(
-      kTokens, config.max_position_embeddings - config.encoder.first_position);
+  const int64_t length = std::min(kTokens, config.max_row_tokens());
   const at::Tensor ids = at::arange(kRows * length)
                              .mul_(7919)
                              .remainder_(config.vocab_size)

@@ -217,11 +217,10 @@ class Planner {
     };
     if (images()) return;
     // Texts of classes are cut to the model's positions, too.
-    const int64_t positions =
-        job_.model.max_position_embeddings - job_.model.encoder.first_position;
-    const int64_t length = spec_.task == spec::Task::kSeqCls
-                               ? std::min(spec_.training.max_length, positions)
-                               : spec_.training.max_length;
+    const int64_t length =
+        spec_.task == spec::Task::kSeqCls
+            ? std::min(spec_.training.max_length, job_.model.max_row_tokens())
+            : spec_.training.max_length;
     compare(
         "plan.cut_rows", "cut_share",
         absl::StrCat(" of the training rows are cut to ", length, " tokens"),

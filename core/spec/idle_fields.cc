@@ -202,8 +202,7 @@ std::vector<std::string> ModelWarnings(const TrainSpec& spec,
                                        const ModelConfig& config) {
   std::vector<std::string> warnings;
   const int64_t length = spec.training.max_length;
-  const int64_t limit =
-      config.max_position_embeddings - config.encoder.first_position;
+  const int64_t limit = config.max_row_tokens();
   if (spec.task == Task::kCausalLm && length > limit) {
     warnings.push_back(
         base::Cat("training.max_length is ", length,

@@ -112,8 +112,7 @@ class Estimator {
     if (m_.family == Family::kVision) return m_.max_position_embeddings;
     const double length = spec_.training.max_length;
     if (decoder_) return length;
-    return std::min<double>(
-        length, m_.max_position_embeddings - m_.encoder.first_position);
+    return std::min<double>(length, m_.max_row_tokens());
   }
 
   // --- weights ---------------------------------------------------------------

@@ -108,6 +108,10 @@ struct ModelConfig {
 
   int64_t q_size() const { return num_attention_heads * head_dim; }
   int64_t kv_size() const { return num_key_value_heads * head_dim; }
+  // The most tokens of a row for which the model has positions.
+  int64_t max_row_tokens() const {
+    return max_position_embeddings - encoder.first_position;
+  }
 };
 
 // Parses config.json, of Transformers 4 ("rope_theta", "rope_scaling",

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/spec/train_spec.h"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 #include <set>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <tuple>
 
+#include "absl/strings/ascii.h"
 #include "core/base/limits.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
@@ -516,6 +519,44 @@ absl::Status CheckTask(const TrainSpec& spec, const ModelConfig& config) {
       "model: CAUSAL_LM takes causal language models (…ForCausalLM); the "
       "architecture of this one is \"",
       config.architectures[0], "\""));
+}
+
+namespace {
+
+struct UnreadKind {
+  std::string_view extension, first_bytes, kind;
+  std::string_view reader;  // of pandas; "": the file is to be unpacked
+};
+constexpr UnreadKind kUnreadKinds[] = {
+    {".parquet", "PAR1", "Parquet", "read_parquet"},
+    {".arrow", "ARROW1", "Arrow", "read_feather"},
+    {".xlsx", "", "an Excel file", "read_excel"},
+    {".gz", "\x1F\x8B", "compressed by gzip", ""},
+    {".zip", "PK\x03\x04", "a ZIP archive", ""}};
+
+}  // namespace
+
+absl::Status CheckKindIsRead(const std::string& name, std::string_view bytes) {
+  const std::filesystem::path file(name);
+  const std::string extension =
+      absl::AsciiStrToLower(file.extension().string());
+  const auto* const kind =
+      std::find_if(std::begin(kUnreadKinds), std::end(kUnreadKinds),
+                   [&](const UnreadKind& unread) {
+                     return extension == unread.extension ||
+                            (!unread.first_bytes.empty() &&
+                             bytes.starts_with(unread.first_bytes));
+                   });
+  if (kind == std::end(kUnreadKinds)) return absl::OkStatus();
+  std::string advice = "unpack it, and name the files that it holds";
+  if (!kind->reader.empty()) {
+    advice = base::Cat("convert it to JSON Lines, e.g. with pandas: pandas.",
+                       kind->reader, "(\"", file.filename().string(),
+                       "\").to_json(\"", file.stem().string(),
+                       ".jsonl\", orient=\"records\", lines=True)");
+  }
+  return absl::InvalidArgumentError(base::Cat(
+      name, " is ", kind->kind, ", which mpsd does not read: ", advice));
 }
 
 }  // namespace mpsd::spec

@@ -337,6 +337,10 @@ absl::Status CheckTask(const TrainSpec& spec, const ModelConfig& config);
 // ~/.cache/huggingface/hub. NotFound names the folders searched and what to do.
 absl::StatusOr<std::string> FindModelFolder(const std::string& model);
 
+// InvalidArgument, with what to do, for a data file of a kind that mpsd does
+// not read (Parquet, Excel, an archive …), by its name or its first bytes.
+absl::Status CheckKindIsRead(const std::string& name, std::string_view bytes);
+
 // The name of a result's base model, as the job gave it: a folder, or an id
 // with the revision that its snapshot's folder is named after.
 struct BaseModel {

@@ -71,9 +71,7 @@ class TextLoader {
 
   // Texts are cut to the model's positions.
   int64_t MaxLength() const {
-    return std::min(
-        spec_.training.max_length,
-        config_.max_position_embeddings - config_.encoder.first_position);
+    return std::min(spec_.training.max_length, config_.max_row_tokens());
   }
 
   absl::StatusOr<SourcePtr> Encode(const data::LabelledTable& rows,

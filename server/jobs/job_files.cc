@@ -17,6 +17,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "core/base/check.h"
 #include "core/base/file.h"
 #include "core/base/sha256.h"
 #include "core/base/status_macros.h"
@@ -407,6 +408,29 @@ void Take(const Json& json, const char* name, T& value) {
   }
 }
 
+std::string Dumped(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+using Member = std::pair<std::string_view, std::string_view>;
+
+// A JSON object of texts, with room for `more` bytes. Is written without one in
+// memory, which for 120,000 files would take 40 MB.
+std::string ObjectOf(std::vector<Member> members, size_t more = 0) {
+  std::sort(members.begin(), members.end());
+  std::string object = "{";
+  for (const auto& [name, value] : members) {
+    more += name.size() + value.size() + sizeof(R"("":"",)");
+  }
+  object.reserve(more);
+  for (const auto& [name, value] : members) {
+    absl::StrAppend(&object, object.size() == 1 ? "" : ",",
+                    Dumped(std::string(name)), ":", Dumped(std::string(value)));
+  }
+  object += '}';
+  return object;
+}
+
 std::optional<SubmitRequest> Decode(const std::string& text) {
   const Json json = base::ParseTree<Json>(text);
   if (!json.is_object()) return std::nullopt;
@@ -447,15 +471,27 @@ std::optional<SubmitRequest> Decode(const std::string& text) {
 
 }  // namespace
 
-std::string RequestFile::Encode(const SubmitRequest& request) {
-  Json inputs = Json::object();
-  for (const InputFile& input : request.inputs) {
-    inputs[input.path] = input.sha256;
+std::string WithInputs(const std::string& json,
+                       const std::vector<InputFile>& inputs) {
+  constexpr std::string_view kName = R"("inputs":)", kNull = "null";
+  std::vector<Member> members;
+  for (const InputFile& input : inputs) {
+    members.emplace_back(input.path, input.sha256);
   }
+  // Quotation marks in texts before it would be escaped.
+  const size_t at = json.find(R"("inputs":null)");
+  base::Check(at != std::string::npos, "the request has a place for inputs");
+  std::string text = ObjectOf(std::move(members), json.size());
+  text.insert(0, json, 0, at + kName.size());
+  text.append(json, at + kName.size() + kNull.size());
+  return text;
+}
+
+std::string RequestFile::Encode(const SubmitRequest& request) {
   Json json = {{"kind", static_cast<int>(request.kind)},
                {"spec_json", request.spec_json},
                {"study_json", request.study_json},
-               {"inputs", std::move(inputs)},
+               {"inputs", nullptr},
                {"priority", request.priority},
                {"labels", request.labels},
                {"anyway", request.anyway},
@@ -464,7 +500,7 @@ std::string RequestFile::Encode(const SubmitRequest& request) {
   if (request.round_trip_seconds) {
     json["round_trip_seconds"] = *request.round_trip_seconds;
   }
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return WithInputs(Dumped(json), request.inputs);
 }
 
 absl::StatusOr<SubmitRequest> RequestFile::Read(
@@ -493,15 +529,11 @@ constexpr int kMostPaths = 16;
 }  // namespace
 
 std::string InputNames::Encode(const std::vector<JobFiles::Link>& links) {
-  Json names = Json::object();
-  bool other = false;
+  std::vector<Member> names;
   for (const JobFiles::Link& link : links) {
-    if (link.spelled.empty()) continue;
-    other = other || link.spelled != link.relative;
-    names[link.relative] = link.spelled;
+    if (!link.spelled.empty()) names.emplace_back(link.relative, link.spelled);
   }
-  return other ? names.dump(-1, ' ', false, Json::error_handler_t::replace)
-               : "";
+  return names.empty() ? "" : ObjectOf(std::move(names));
 }
 
 InputNames::InputNames(const std::filesystem::path& folder)
@@ -680,10 +712,9 @@ absl::Status Inputs::Add(const InputFile& input) {
         absl::StrCat("input '", input.path, "' (", input.sha256,
                      ") has not been uploaded: upload it, then submit again"));
   }
-  auto [known, added] = inputs_.emplace(
-      Normal(input.path), Input{input.path, input.sha256, "", false});
-  if (!added && (known->second.path == input.path ||
-                 known->second.sha256 != input.sha256)) {
+  auto [known, added] = inputs_.emplace(Normal(input.path), Input{&input});
+  if (!added && (known->second.given->path == input.path ||
+                 known->second.given->sha256 != input.sha256)) {
     return Invalid(input, "is given twice");
   }
   return absl::OkStatus();
@@ -702,16 +733,15 @@ absl::Status Inputs::Arrange() {
   }
   up_ = up.Get();
   root_ = root.Get();
-  for (auto& [normal, input] : inputs_) {
-    input.relative = PlaceOf(normal);
-    if (input.relative.empty()) {
-      return Invalid({input.path, ""}, "is the path of no file");
+  for (const auto& [normal, input] : inputs_) {
+    if (PlaceOf(normal).empty()) {
+      return Invalid(*input.given, "is the path of no file");
     }
   }
   std::sort(paths.begin(), paths.end(), FolderFirst);
   for (size_t i = 1; i < paths.size(); ++i) {
     if (!IsBelow(paths[i], paths[i - 1])) continue;
-    return Invalid({inputs_.at(std::string(paths[i])).path, ""},
+    return Invalid(*inputs_.at(std::string(paths[i])).given,
                    "lies below another input");
   }
   return absl::OkStatus();
@@ -761,7 +791,7 @@ absl::StatusOr<std::string> Inputs::Resolve(const std::string& field,
   const std::string normal = Normal(path);
   if (auto input = inputs_.find(normal); input != inputs_.end()) {
     input->second.used = true;
-    return files_->InputPath(*job_id_, input->second.relative);
+    return files_->InputPath(*job_id_, PlaceOf(normal));
   }
   if (!UseBelow(normal)) return Local(field, path, use);
   const std::string place = PlaceOf(normal);
@@ -793,7 +823,7 @@ absl::StatusOr<std::string> Inputs::Local(const std::string& field,
 absl::Status Inputs::CheckAllUsed() const {
   for (const auto& [normal, input] : inputs_) {
     if (input.used) continue;
-    return Invalid({input.path, ""},
+    return Invalid(*input.given,
                    "is not named by the spec: dataset.train, dataset.eval, "
                    "dataset.predict, training.chat_template_path, or a file "
                    "below a folder of theirs or below adapter, must spell it "
@@ -806,7 +836,9 @@ std::vector<JobFiles::Link> Inputs::Links() const {
   std::vector<JobFiles::Link> links;
   links.reserve(inputs_.size());
   for (const auto& [normal, input] : inputs_) {
-    links.push_back({input.relative, blobs_->PathOf(input.sha256), input.path});
+    JobFiles::Link& link = links.emplace_back();
+    link = {PlaceOf(normal), blobs_->PathOf(input.given->sha256)};
+    if (link.relative != input.given->path) link.spelled = input.given->path;
   }
   return links;
 }

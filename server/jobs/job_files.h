@@ -55,7 +55,8 @@ class JobFiles {
   struct Link {
     std::string relative;  // relative to inputs/, '/' between parts, no ".."
     std::string target;    // absolute
-    std::string spelled = "";  // the path in job.json, human-readable
+    // The path in job.json, human-readable; "": it is `relative`.
+    std::string spelled = "";
   };
   struct Model {
     std::string folder;  // absolute
@@ -186,6 +187,10 @@ class JobFiles {
   const std::function<bool(const std::string& name)> can_pull_;
 };
 
+// `json`, an object with the member "inputs": null, with those inputs.
+std::string WithInputs(const std::string& json,
+                       const std::vector<InputFile>& inputs);
+
 // The request that made a job, as JSON in the job's folder, so that a similar
 // job can be made. Excludes what belongs to the caller and to this call: the
 // owner, the limits, the idempotency key.
@@ -245,7 +250,7 @@ std::string AsSpelled(std::string text, const std::filesystem::path& folder,
 // "up/train.jsonl" and "images/1.png", "/data/t.csv" becomes "root/data/t.csv".
 class Inputs {
  public:
-  // `job_id`, `files` and `blobs` must outlive it.
+  // All that is given must outlive it.
   //   INVALID_ARGUMENT    an invalid hash or path, a path given twice, or
   //                       one below another.
   //   FAILED_PRECONDITION a missing blob.
@@ -267,9 +272,7 @@ class Inputs {
 
  private:
   struct Input {
-    std::string path;  // as given
-    std::string sha256;
-    std::string relative;  // relative to inputs/
+    const InputFile* given;
     bool used = false;
   };
 

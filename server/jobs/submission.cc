@@ -2,7 +2,6 @@
 #include "server/jobs/submission.h"
 
 #include <filesystem>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -343,13 +342,9 @@ std::string RequestHash(const SubmitRequest& request) {
   nlohmann::json spec = base::ParseTree<nlohmann::json>(request.spec_json);
   // "$schema" is for editors: the job is the same with and without the field.
   if (spec.is_object()) spec.erase("$schema");
-  std::map<std::string, std::string> inputs;
-  for (const InputFile& input : request.inputs) {
-    inputs[input.path] = input.sha256;
-  }
   nlohmann::json canonical = {
       {"spec", spec.is_discarded() ? nlohmann::json(request.spec_json) : spec},
-      {"inputs", inputs},
+      {"inputs", nullptr},
       {"priority", request.priority},
       {"owner", request.owner},
       {"labels", request.labels}};
@@ -365,8 +360,9 @@ std::string RequestHash(const SubmitRequest& request) {
         std::set<std::string>(request.after.begin(), request.after.end());
   }
   if (request.held) canonical["held"] = true;
-  return base::Sha256Hex(
-      canonical.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  return base::Sha256Hex(WithInputs(
+      canonical.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
+      request.inputs));
 }
 
 absl::Status Stopping() {

@@ -225,8 +225,9 @@ PlanQueue LookAhead(
   if (queue.unknown.empty()) {
     queue.wait = ahead.known;
   } else if (ahead.known > absl::ZeroDuration()) {
-    queue.unknown.push_back(absl::StrCat("the other jobs ahead take ",
-                                         jobs::RoundTime(ahead.known)));
+    queue.unknown.push_back(
+        absl::StrCat("when the job would start: in ",
+                     jobs::RoundTime(ahead.known), " at the earliest"));
   }
   // They do not affect the wait until they are released.
   if (!ahead.asleep.empty()) {

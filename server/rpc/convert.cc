@@ -260,13 +260,15 @@ void ToProto(const jobs::Job& job, v1::Job& out) {
   FillOutcome(job, out);
 }
 
-jobs::SubmitRequest FromProto(const v1::SubmitRequest& request) {
+jobs::SubmitRequest FromProto(v1::SubmitRequest request) {
   jobs::SubmitRequest out;
   out.kind = KindOf(request).value_or(jobs::JobKind::kTraining);
   out.study_json = EncodeStudy(request.study());
   out.spec_json = request.spec_json();
-  for (const v1::InputFile& input : request.inputs()) {
-    out.inputs.push_back({input.path(), input.sha256()});
+  out.inputs.reserve(request.inputs().size());
+  for (v1::InputFile& input : *request.mutable_inputs()) {
+    out.inputs.push_back(
+        {std::move(*input.mutable_path()), std::move(*input.mutable_sha256())});
   }
   out.priority = request.priority();
   out.owner = request.owner();

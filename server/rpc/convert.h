@@ -51,8 +51,8 @@ v1::JobKind ToProto(jobs::JobKind kind);
 // a number that only a newer client knows.
 std::optional<jobs::JobKind> FromProto(v1::JobKind kind);
 
-// A kind that CheckSubmit refuses becomes training.
-jobs::SubmitRequest FromProto(const v1::SubmitRequest& request);
+// A kind that CheckSubmit refuses becomes training. Moves a large request.
+jobs::SubmitRequest FromProto(v1::SubmitRequest request);
 // Without the owner and the idempotency key.
 void ToProto(const jobs::SubmitRequest& request, v1::SubmitRequest& out);
 

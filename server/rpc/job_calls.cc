@@ -66,13 +66,14 @@ void FillJob(jobs::JobReader& reader, const access::Rights& rights,
   if (!rights.MayRead(job.owner)) KeepPublicPart(out);
 }
 
-absl::StatusOr<jobs::SubmitRequest> SubmissionOf(
-    jobs::JobReader& reader, jobs::UserLedger* ledger,
-    const v1::SubmitRequest& request, const access::Rights& rights) {
+absl::StatusOr<jobs::SubmitRequest> SubmissionOf(jobs::JobReader& reader,
+                                                 jobs::UserLedger* ledger,
+                                                 v1::SubmitRequest& request,
+                                                 const access::Rights& rights) {
   const std::string& user = rights.caller().user;
   RETURN_IF_ERROR(CheckSubmit(request));
   RETURN_IF_ERROR(CheckOwnerIs(user, request.owner()));
-  jobs::SubmitRequest submission = FromProto(request);
+  jobs::SubmitRequest submission = FromProto(std::move(request));
   submission.owner = user;
   if (!rights.sees_own_alone()) return submission;
   submission.may_read_job = [&reader, rights](const std::string& job_id) {
@@ -86,7 +87,7 @@ absl::StatusOr<jobs::SubmitRequest> SubmissionOf(
 }
 
 absl::Status Submit(jobs::Scheduler& scheduler, jobs::JobReader& reader,
-                    jobs::UserLedger* ledger, const v1::SubmitRequest& request,
+                    jobs::UserLedger* ledger, v1::SubmitRequest& request,
                     Call& call, v1::SubmitResponse& response) {
   ASSIGN_OR_RETURN(jobs::SubmitRequest submission,
                    SubmissionOf(reader, ledger, request, call.rights));

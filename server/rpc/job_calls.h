@@ -23,13 +23,14 @@ void FillJob(jobs::JobReader& reader, const access::Rights& rights,
              const jobs::Job& job, v1::Job& out);
 
 // The submission of `request` by this caller, checked against its bounds, but
-// without the caller's limits. `ledger` knows who sent which blob. `reader` and
-// `ledger` must outlive its functions.
-absl::StatusOr<jobs::SubmitRequest> SubmissionOf(
-    jobs::JobReader& reader, jobs::UserLedger* ledger,
-    const v1::SubmitRequest& request, const access::Rights& rights);
+// without the caller's limits; takes what it holds. `ledger` knows who sent
+// which blob. `reader` and `ledger` must outlive its functions.
+absl::StatusOr<jobs::SubmitRequest> SubmissionOf(jobs::JobReader& reader,
+                                                 jobs::UserLedger* ledger,
+                                                 v1::SubmitRequest& request,
+                                                 const access::Rights& rights);
 absl::Status Submit(jobs::Scheduler& scheduler, jobs::JobReader& reader,
-                    jobs::UserLedger* ledger, const v1::SubmitRequest& request,
+                    jobs::UserLedger* ledger, v1::SubmitRequest& request,
                     Call& call, v1::SubmitResponse& response);
 absl::Status GetSubmission(jobs::JobReader& reader,
                            const v1::GetSubmissionRequest& request,

@@ -21,6 +21,7 @@
 #include <map>
 #include <set>
 #include <system_error>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/memory/memory.h"
@@ -35,10 +36,12 @@
 #include "core/base/status_macros.h"
 
 #ifdef __APPLE__
+#include <malloc/malloc.h>
 #include <netinet/tcp.h>
 #include <sys/ucred.h>
 #else
 #include <linux/tcp.h>
+#include <malloc.h>
 #endif
 
 namespace mpsd::listener {
@@ -298,6 +301,21 @@ std::string NameOf(std::string_view host, std::string_view port) {
                       std::string(port));
 }
 
+// `wake`: the writing end of a pipe, which may be full.
+void Wake(int wake) { (void)!write(wake, "", 1); }
+
+// What the program has allocated.
+int64_t HeapBytes() {
+#ifdef __APPLE__
+  malloc_statistics_t heap{};
+  malloc_zone_statistics(nullptr, &heap);
+  return static_cast<int64_t>(heap.size_in_use);
+#else
+  const struct mallinfo2 heap = mallinfo2();
+  return static_cast<int64_t>(heap.uordblks + heap.hblkhd);
+#endif
+}
+
 // What came over a connection to a port; 0 if the system does not know.
 int64_t BytesReceived(int fd) {
 #ifdef __APPLE__
@@ -356,8 +374,10 @@ std::string NetworkOf(int fd) {
 // takes a connection closes it without notice. Thread-safe.
 class Listener::Connections {
  public:
-  explicit Connections(const Options& options)
-      : stranger_age_(absl::ToChronoMilliseconds(options.stranger_age)),
+  // `wake`: where a byte wakes the thread that calls Tend().
+  Connections(const Options& options, const int& wake)
+      : wake_(wake),
+        stranger_age_(absl::ToChronoMilliseconds(options.stranger_age)),
         max_descriptor_(options.max_descriptor),
         of_an_address_(std::clamp(max_descriptor_ / 16, 8, 256)) {}
   ~Connections() {
@@ -392,18 +412,33 @@ class Listener::Connections {
     absl::MutexLock lock(&mutex_);
     const auto found = open_.find(name);
     if (found == open_.end()) return 0;
+    if (std::exchange(rests_, false)) Wake(wake_);
     return *found->second.waits.insert(Unread(found->second));
   }
-  // Ends the wait from `start` on, with a message of so many bytes.
-  void End(const std::string& name, int64_t start, size_t bytes) {
+  int64_t BeginLocal(const std::string& user, std::function<void()> cancel) {
     absl::MutexLock lock(&mutex_);
+    if (std::exchange(rests_, false)) Wake(wake_);
+    local_[++last_local_] = {user, std::move(cancel), Clock::now()};
+    return last_local_;
+  }
+  // Ends the wait from `start` on, with a message of so many bytes. Returns
+  // where the next wait begins, if there is one.
+  int64_t End(const std::string& name, int64_t start, size_t bytes,
+              bool has_next) {
+    absl::MutexLock lock(&mutex_);
+    if (name.empty()) {
+      if (has_next) local_[start].since = Clock::now();
+      if (!has_next) local_.erase(start);
+      return start;
+    }
     const auto found = open_.find(name);
-    if (found == open_.end()) return;
+    if (found == open_.end()) return 0;
     auto& waits = found->second.waits;
     const auto wait = waits.find(start);
     if (wait != waits.end()) waits.erase(wait);
     // With the frames and records around it.
     found->second.read += static_cast<int64_t>(bytes + bytes / 128);
+    return has_next ? *waits.insert(Unread(found->second)) : 0;
   }
 
   // Ends the oldest connection that is not known; false if there is none.
@@ -413,17 +448,22 @@ class Listener::Connections {
   }
 
   // Forgets what was closed and ends strangers. Returns in how many
-  // milliseconds to do so again; -1: there is no connection.
-  int Tend() {
+  // milliseconds to do so again; -1: not before a connection is added,
+  // one of those that it adds to `polled` ends, or the thread is woken.
+  int Tend(std::vector<pollfd>& polled) {
+    // Without the lock: a call that is cancelled may end at once, on this
+    // thread.
+    for (const auto& cancel : GreedyLocal()) cancel();
     absl::MutexLock lock(&mutex_);
-    if (Clock::now() >= tend_late_) {
-      EndLate();
-      constexpr std::chrono::milliseconds kOften(1000);
-      tend_late_ = Clock::now() + std::min(stranger_age_, kOften);
-    }
+    EndLate();
     EndGreedy();
     constexpr int kWatchEvery = 10;
-    return open_.empty() ? -1 : kWatchEvery;
+    rests_ = local_.empty();
+    for (const auto& [name, open] : open_) {
+      polled.push_back({open.fd, POLLHUP, 0});
+      rests_ &= open.known && open.waits.empty();
+    }
+    return rests_ ? -1 : kWatchEvery;
   }
 
  private:
@@ -441,6 +481,13 @@ class Listener::Connections {
   static constexpr int64_t kStrangersBytes = 1 << 20;
   // The largest message, and something for other calls.
   static constexpr int64_t kUsersBytes = 40 << 20;
+  static constexpr int64_t kLocalBytes = 112 << 20;
+  static constexpr std::chrono::milliseconds kPatience{50};
+  struct LocalWait {
+    std::string user;
+    std::function<void()> cancel;
+    Clock::time_point since;
+  };
   using Open = std::map<std::string, Connection>;  // by the client's name
 
   // Of those who are not known: neighbours behind one address share it, and one
@@ -467,11 +514,16 @@ class Listener::Connections {
   }
 
   void EndLate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    std::vector<pollfd> states;
+    for (const auto& [name, open] : open_) {
+      states.push_back({open.fd, POLLIN, 0});
+    }
+    poll(states.data(), states.size(), 0);
+    auto state = states.begin();
     const Clock::time_point before = Clock::now() - stranger_age_;
     for (auto open = open_.begin(); open != open_.end();) {
-      pollfd state{open->second.fd, POLLIN, 0};
-      const bool gone = poll(&state, 1, 0) > 0 &&
-                        (state.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
+      const bool gone =
+          (state++->revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
       const bool late = !open->second.known && open->second.since < before;
       open = gone || late ? End(open) : std::next(open);
     }
@@ -501,6 +553,24 @@ class Listener::Connections {
     }
   }
 
+  // What cancels them.
+  std::vector<std::function<void()>> GreedyLocal() {
+    absl::MutexLock lock(&mutex_);
+    std::vector<std::function<void()>> most;
+    const int64_t heap = HeapBytes();
+    if (local_.empty()) heap_at_rest_ = heap;
+    if (heap - heap_at_rest_ <= kLocalBytes) return most;
+    const Clock::time_point late = Clock::now() - kPatience;
+    std::map<std::string, std::vector<std::function<void()>>> of_user;
+    for (const auto& [start, wait] : local_) {
+      if (wait.since > late) continue;
+      auto& cancels = of_user[wait.user];
+      cancels.push_back(wait.cancel);
+      if (cancels.size() > most.size()) most = cancels;
+    }
+    return most;
+  }
+
   // Whoever has the first descriptor sees the end of the connection.
   Open::iterator End(Open::iterator open)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -509,19 +579,24 @@ class Listener::Connections {
     return open_.erase(open);
   }
 
+  const int& wake_;
   const std::chrono::milliseconds stranger_age_;
   const int max_descriptor_;
   const int of_an_address_;
   absl::Mutex mutex_;
-  Clock::time_point tend_late_ ABSL_GUARDED_BY(mutex_);
+  bool rests_ ABSL_GUARDED_BY(mutex_) = false;  // the thread, until woken
   Open open_ ABSL_GUARDED_BY(mutex_);
+  std::map<int64_t, LocalWait> local_ ABSL_GUARDED_BY(mutex_);  // by number
+  int64_t last_local_ ABSL_GUARDED_BY(mutex_) = 0;
+  // In bytes, when last no call over a unix socket waited.
+  int64_t heap_at_rest_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 Listener::Listener(Options options)
     : options_(std::move(options)),
       connections_(options_.stranger_age == absl::InfiniteDuration()
                        ? nullptr
-                       : std::make_unique<Connections>(options_)) {}
+                       : std::make_unique<Connections>(options_, wake_[1])) {}
 
 void Listener::Known(std::string_view host, std::string_view port,
                      const std::string& user) {
@@ -535,11 +610,17 @@ std::unique_ptr<Listener::Wait> Listener::Await(std::string_view host,
   return std::make_unique<Wait>(*connections_, name, connections_->Begin(name));
 }
 
-Listener::Wait::~Wait() { connections_.End(name_, start_, 0); }
+std::unique_ptr<Listener::Wait> Listener::AwaitLocal(
+    const std::string& user, std::function<void()> cancel) {
+  if (connections_ == nullptr) return nullptr;
+  return std::make_unique<Wait>(
+      *connections_, "", connections_->BeginLocal(user, std::move(cancel)));
+}
+
+Listener::Wait::~Wait() { connections_.End(name_, start_, 0, false); }
 
 void Listener::Wait::Came(size_t bytes) {
-  connections_.End(name_, start_, bytes);
-  start_ = connections_.Begin(name_);
+  start_ = connections_.End(name_, start_, bytes, true);
 }
 
 absl::StatusOr<std::unique_ptr<Listener>> Listener::Open(Options options) {
@@ -579,23 +660,23 @@ absl::Status Listener::Listen(const std::string& address) {
   return absl::OkStatus();
 }
 
-Listener::~Listener() { Stop(); }
+Listener::~Listener() {
+  Stop();
+  for (int fd : wake_) close(fd);
+}
 
 void Listener::Start(Take take) {
-  base::Check(!thread_.joinable() && wake_[1] >= 0, "Start is called once");
+  base::Check(!thread_.joinable() && !stops_, "Start is called once");
   take_ = std::move(take);
   thread_ = std::thread([this] { Run(); });
 }
 
 void Listener::Stop() {
-  // Closing the pipe ends the poll of Run. The sockets stay open until the
-  // thread has ended: it would otherwise accept on a number that another file
-  // has by then.
-  if (wake_[1] >= 0) close(wake_[1]);
-  wake_[1] = -1;
+  // The sockets stay open until the thread has ended: it would otherwise accept
+  // on a number that another file has by then.
+  stops_ = true;
+  Wake(wake_[1]);
   if (thread_.joinable()) thread_.join();
-  if (wake_[0] >= 0) close(wake_[0]);
-  wake_[0] = -1;
   for (int fd : sockets_) close(fd);
   sockets_.clear();
   for (const SocketFile& file : files_) {
@@ -609,14 +690,15 @@ void Listener::Stop() {
 }
 
 void Listener::Run() {
-  std::vector<pollfd> polled = {{wake_[0], POLLIN, 0}};
-  for (int fd : sockets_) polled.push_back({fd, POLLIN, 0});
-  while (true) {
-    const int wait = connections_ == nullptr ? -1 : connections_->Tend();
+  while (!stops_) {
+    std::vector<pollfd> polled = {{wake_[0], POLLIN, 0}};
+    for (int fd : sockets_) polled.push_back({fd, POLLIN, 0});
+    const int wait = connections_ == nullptr ? -1 : connections_->Tend(polled);
     if (poll(polled.data(), polled.size(), wait) < 0) continue;
-    if (polled[0].revents != 0) return;
+    char bytes[64];
+    if (polled[0].revents != 0) (void)!read(wake_[0], bytes, sizeof(bytes));
     bool accepted = true;
-    for (size_t i = 1; i < polled.size(); ++i) {
+    for (size_t i = 1; i <= sockets_.size(); ++i) {
       if (polled[i].revents != 0) accepted &= AcceptAll(polled[i].fd);
     }
     // Waits only on the pipe, so that Stop ends the wait, but a connection that

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -74,7 +75,8 @@ class Listener {
   // A call's wait for what its client sends, until it is destroyed.
   class Wait {
    public:
-    // `name`: the client's; `start`: as Connections::Begin returned it.
+    // `name`: the client's, "" over a unix socket; `start`: as
+    // Connections::Begin or BeginLocal returned it.
     Wait(Connections& connections, std::string name, int64_t start)
         : connections_(connections), name_(std::move(name)), start_(start) {}
     ~Wait();
@@ -135,6 +137,12 @@ class Listener {
   // the connection with the most of it ends. Null if nothing is counted. The
   // listener must outlive the result. On any thread.
   std::unique_ptr<Wait> Await(std::string_view host, std::string_view port);
+  // The same for a call of `user` over a unix socket. No system counts what
+  // comes over such a connection: if the heap grows by more than 112 MiB while
+  // calls wait, `cancel` runs, on any thread, for those of the user with the
+  // most who have waited for 50 ms. May outlive the result.
+  std::unique_ptr<Wait> AwaitLocal(const std::string& user,
+                                   std::function<void()> cancel);
   // Stops accepting and removes the sockets that it made, but no socket that
   // has replaced one of them. May be repeated.
   void Stop();
@@ -161,7 +169,8 @@ class Listener {
   std::vector<std::string> bound_;
   std::vector<SocketFile> files_;
   std::vector<int> sockets_;
-  int wake_[2] = {-1, -1};  // a pipe; Stop() closes the writing end
+  int wake_[2] = {-1, -1};  // a pipe
+  std::atomic<bool> stops_ = false;
   Take take_;
   absl::Duration complained_ = -absl::InfiniteDuration();  // monotonic
   std::thread thread_;

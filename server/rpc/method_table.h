@@ -47,10 +47,9 @@ class MethodTable {
 
   // One request, one answer; `handle` runs on a thread of `host`. See Answer.
   template <typename Request, typename Response>
-  void Unary(
-      access::Method method, CallHost& host,
-      std::function<absl::Status(Call&, const Request&, Response&)> handle,
-      size_t most_bytes = kRequestBytes) {
+  void Unary(access::Method method, CallHost& host,
+             std::function<absl::Status(Call&, Request&, Response&)> handle,
+             size_t most_bytes = kRequestBytes) {
     auto answer = [=, this, &host, handle = std::move(handle)](
                       grpc::CallbackServerContext* context,
                       Response* response) {

@@ -54,7 +54,7 @@ void Row(const Backend& with, MethodTable& table, access::Method method,
          size_t most_bytes = kRequestBytes) {
   table.Unary<Request, Response>(
       method, host,
-      [&with, handle](Call& call, const Request& request, Response& response) {
+      [&with, handle](Call& call, Request& request, Response& response) {
         call.limits = with.accounts.LimitsOf(call.rights);
         const Options& options = with.options;
         const std::tuple<
@@ -63,13 +63,13 @@ void Row(const Backend& with, MethodTable& table, access::Method method,
             models::Puller&, models::ModelBook&, doctor::Examiner&,
             access::TokenBook&, const access::TokenBook&, access::AuditStore&,
             Call&, const Call&, const access::Rights&, const access::Caller&,
-            const Request&, Response&>
+            Request&, const Request&, Response&>
             given(with.scheduler, with.reader, with.gate, with.accounts.ledger,
                   options.records, *options.records, *options.collector,
                   *options.puller, *options.models, *options.examiner,
                   *options.tokens, *options.tokens, *options.audit_entries,
                   call, call, call.rights, call.rights.caller(), request,
-                  response);
+                  request, response);
         return handle(std::get<Arguments>(given)...);
       },
       most_bytes);

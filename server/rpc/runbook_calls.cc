@@ -257,11 +257,12 @@ absl::StatusOr<std::string> ResultOfProbe(jobs::JobReader& reader,
 absl::StatusOr<planner::PlanRequest> Checked(jobs::JobReader& reader,
                                              jobs::UserLedger* ledger,
                                              const access::Rights& rights,
-                                             const v1::PlanRequest& request) {
+                                             v1::PlanRequest& request) {
   RETURN_IF_ERROR(CheckThresholds(request));
   planner::PlanRequest checked;
-  ASSIGN_OR_RETURN(checked.submission,
-                   SubmissionOf(reader, ledger, request.submission(), rights));
+  ASSIGN_OR_RETURN(
+      checked.submission,
+      SubmissionOf(reader, ledger, *request.mutable_submission(), rights));
   // A plan is for the training, whatever study the request names.
   checked.submission.kind = jobs::JobKind::kTraining;
   checked.submission.study_json.clear();
@@ -338,7 +339,6 @@ class PlanSource : public Source<v1::PlanEvent> {
     if (watch_ != nullptr) return absl::OkStatus();
     ASSIGN_OR_RETURN(planner::PlanRequest checked,
                      Checked(reader_, ledger_, rights_, request_));
-    request_ = v1::PlanRequest();  // up to 32 MiB, which the plan does not need
     ASSIGN_OR_RETURN(watch_, planner_.Plan(std::move(checked), wake_));
     return absl::OkStatus();
   }

@@ -70,7 +70,7 @@ void AddMethodsOf(const ServiceDescriptor& service, Methods& methods) {
 
 // Gets each call before its handler does; waits for its messages.
 using CallBegins = std::function<std::unique_ptr<listener::Listener::Wait>(
-    const grpc::ServerContextBase&)>;
+    grpc::ServerContextBase&)>;
 
 // gRPC may call Intercept on two threads at once, and orders its calls and the
 // destructor in ways that ThreadSanitizer cannot see; hence the atomics.
@@ -140,7 +140,7 @@ class ReportedCall final : public grpc::experimental::Interceptor {
   const jobs::CallMethod& method_;
   jobs::ExportedCalls& calls_;
   const CallBegins& begins_;
-  const grpc::ServerContextBase& any_context_;
+  grpc::ServerContextBase& any_context_;
   grpc::CallbackServerContext* const context_;  // null: synchronous
   const bool takes_many_;  // messages; MethodTable has a type for them
   const Clock::time_point started_ = Clock::now();
@@ -488,17 +488,24 @@ struct RpcServer::Services {
     AddMethods(hosts, backend, methods);
   }
 
-  // Tells the listener of a call over a port, and whether its token is known.
+  // Tells the listener of a call, and over a port whether its token is known.
   std::unique_ptr<listener::Listener::Wait> Begins(
-      const grpc::ServerContextBase& context) {
+      grpc::ServerContextBase& context) {
     // The peer as gRPC names it: "ipv4:10.0.0.1:50123".
     const std::string peer = context.peer();
-    if (!peer.starts_with("ip")) return nullptr;
-    const std::string host = Origin(peer);
-    const std::string port = peer.substr(peer.rfind(':') + 1);
     const absl::StatusOr<access::Caller> caller =
         CallerOf(*context.auth_context(), context.client_metadata(),
                  backend.options.callers);
+    if (!peer.starts_with("ip")) {
+      grpc_call_ref(context.c_call());
+      return listener->AwaitLocal(caller.ok() ? caller->user : "",
+                                  [call = std::shared_ptr<grpc_call>(
+                                       context.c_call(), grpc_call_unref)] {
+                                    grpc_call_cancel(call.get(), nullptr);
+                                  });
+    }
+    const std::string host = Origin(peer);
+    const std::string port = peer.substr(peer.rfind(':') + 1);
     if (caller.ok()) listener->Known(host, port, caller->user);
     return listener->Await(host, port);
   }
@@ -556,7 +563,7 @@ absl::Status RpcServer::Start(std::unique_ptr<listener::Listener> listener) {
   Configure(options_, builder);
   ReportCalls(
       *options_.calls,
-      [services = services_.get()](const grpc::ServerContextBase& context) {
+      [services = services_.get()](grpc::ServerContextBase& context) {
         return services->Begins(context);
       },
       builder);

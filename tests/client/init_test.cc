@@ -152,12 +152,14 @@ TEST_F(InitTest, WhatIsNotClearIsAsked) {
       {"a.csv", "columns are not known: x, y, z; name them: --columns PROMPT"},
       {"d.csv",
        "separated by semicolons; save it with commas: question;answer"},
-      {"e.xlsx", "pandas.read_excel('x.xlsx')"},
+      {"e.xlsx", "pandas.read_excel(\"e.xlsx\").to_json(\"e.jsonl\""},
       {"b.csv", "b.csv: has no rows"},
       {"c.parquet", "pandas.read_parquet"},
       {"none.csv", "No such file"},
       {"many", "several kinds of data: a.csv, b.jsonl"},
-      {"other", "has no data file: c.parquet"},
+      {"other",
+       "other: has no data file: c.parquet; expected .csv, .tsv, .jsonl or "
+       ".json. c.parquet is Parquet"},
       {"cat", "or a folder of images for each label"},
       {"mixed",
        "mixed: val is a part of the data among folders of labels; "
@@ -194,10 +196,12 @@ TEST_F(InitTest, FoldersOfFilesAndOfImages) {
   EXPECT_EQ(Job()["task"], "IMAGE_CLS");
   EXPECT_EQ(Job()["dataset"]["train"], ParseJson(R"(["pets/"])"));
   for (const char* name : {"train/cat/1.png", "train/dog/1.png",
-                           "val/cat/2.png", "test/cat/3.png"}) {
+                           "val/cat/2.png", "test/cat/3.png", "new/4.png"}) {
     Write(std::string("split/") + name, "x");
   }
-  EXPECT_THAT(Init({"split"}), Prints(HasSubstr("2 labels: cat (1), dog (1)")));
+  EXPECT_THAT(Init({"split"}),
+              Prints(HasSubstr("2 labels: cat (1), dog (1); without folders of "
+                               "labels, so not used: new\n")));
   EXPECT_EQ(Job()["dataset"],
             ParseJson(R"({"train": ["split/train"], "eval": ["split/val"]})"));
   // A job.json elsewhere names its data by their whole paths.

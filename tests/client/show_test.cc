@@ -837,6 +837,10 @@ TEST_F(ShowRecordTest, ListFindsDeletedJobsInOneOrder) {
   data().past[0].mutable_progress()->set_step(3);
   EXPECT_THAT(RunVerb({"list", "--past", "--columns", "loss,step"}),
               Prints(testing::ContainsRegex("\n- +3/0\n")));
+  const auto progress = ParseJson(
+      RunVerb({"--json", "list", "--past", "--limit", "1"}).out)["progress"];
+  EXPECT_EQ(progress["step"], 3);
+  EXPECT_FALSE(progress.contains("loss")) << "it is unknown";
   EXPECT_EQ(
       RunVerb({"list", "--past", "--csv", "--columns", "id,past,tags"}).out,
       std::string("id,past,tags\r\n") + kOtherId +

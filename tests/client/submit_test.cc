@@ -533,10 +533,20 @@ TEST_F(CloneTest, ChangesWhatIsAskedForAndNothingElse) {
 }
 
 TEST_F(CloneTest, TwoClonesAreTwoJobs) {
-  EXPECT_EQ(Clone({"--detach"}).code, 0);
-  EXPECT_THAT(Clone({"--detach"}).out,
-              HasSubstr("The clone has the spec of job"));
-  EXPECT_EQ(data().made, 2);
+  const auto name = [&] {
+    EXPECT_EQ(Clone({"--detach"}).code, 0);
+    return ParseJson(data().submitted.back().spec_json()).value("name", "");
+  };
+  EXPECT_EQ(name(), "moods-2");
+  data().jobs[1].set_name("moods-2");
+  EXPECT_EQ(name(), "moods-3");
+  v1::SubmitRequest& kept = data().requests[kOtherId];
+  kept.set_spec_json(std::string(kept.spec_json()).replace(10, 5, "moods-2"));
+  data().jobs[0].set_name("other");
+  EXPECT_EQ(name(), "moods-2-2") << "the 2 may mean something";
+  data().jobs[0].set_name("moods");
+  EXPECT_EQ(name(), "moods-3");
+  EXPECT_EQ(data().made, 4);
 }
 
 TEST_F(CloneTest, WaitsForOthersAndIsHeld) {

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One attacker against the daemon, by a port, while others call: the memory
-that the daemon takes, and how long Info does. The figures are printed; what is
-asserted of the time leaves room for a busy machine."""
+"""One attacker against the daemon while others call: the memory that the daemon
+takes, and how long Info does. The figures are printed; what is asserted of the
+time leaves room for a busy machine."""
 
 import contextlib
+import hashlib
 import json
 import multiprocessing
 import os
@@ -29,17 +30,19 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0
 
 
 def field(number, data):
-    return bytes((number << 3 | 2, len(data))) + data
+    size = len(data)
+    length = (size & 127 | 128, size >> 7) if size > 127 else (size,)
+    return bytes((number << 3 | 2, *length)) + data  # less than 16 KiB
 
 
 class Caller:
     """Calls of raw bytes over a connection of its own."""
 
-    def __init__(self, port, token):
-        self.channel = grpc.insecure_channel(f"127.0.0.1:{port}", options=[
+    def __init__(self, address, token=""):
+        self.channel = grpc.insecure_channel(address, options=[
             ("grpc.use_local_subchannel_pool", 1),
             ("grpc.max_send_message_length", -1)])
-        self.metadata = [("authorization", "Bearer " + token)]
+        self.metadata = [("authorization", "Bearer " + token)] if token else []
 
     def stream(self, method, request, compression=None):
         path = method if method == HEALTH else "/mpsd.v1." + method
@@ -55,9 +58,9 @@ class Caller:
         return "OK"
 
 
-def attack(port, token, method, piece, size, until, codes):
+def attack(address, token, method, piece, size, until, codes):
     """In a process of its own: as many calls as it can make."""
-    request, caller = piece * (size // len(piece)), Caller(port, token)
+    request, caller = piece * (size // len(piece)), Caller(address, token)
     seen = []
     while time.monotonic() < until:
         seen.append(caller.code(method, request))
@@ -83,7 +86,7 @@ class AttacksTest(harness.EndToEndTest):
                            role).strip()
 
     def caller(self, token):
-        caller = Caller(self.port, token)
+        caller = Caller(f"127.0.0.1:{self.port}", token)
         self.addCleanup(caller.channel.close)
         return caller
 
@@ -129,16 +132,14 @@ class AttacksTest(harness.EndToEndTest):
                 self.assertIs(grpc.StatusCode.UNIMPLEMENTED,
                               refused.exception.code())
 
-    def test_senders_of_large_requests(self):
-        daemon = self.attacked("--watchdog-seconds", "30")
-        viewer, user = (self.token(daemon, "viewer"),
-                        self.token(daemon, "user", "bob"))
+    def send_large_requests(self, daemon, address, viewer, user, seconds):
+        """The codes that the senders got."""
         spawn = multiprocessing.get_context("spawn")
-        until, codes = time.monotonic() + 40, spawn.Queue()
+        until, codes = time.monotonic() + seconds, spawn.Queue()
         other = self.caller(self.token(daemon, "viewer", "ann"))
         with self.measured(daemon):
             senders = [spawn.Process(target=attack, args=(
-                self.port, token, method, piece, size, until, codes))
+                address, token, method, piece, size, until, codes))
                 for token, method, piece, size in [
                     (viewer, "ArtifactService/FindBlobs", FIRST, LARGEST),
                     (viewer, "RunbookService/Plan", UNKNOWN, LARGEST),
@@ -154,12 +155,45 @@ class AttacksTest(harness.EndToEndTest):
             for sender in senders:
                 sender.join()
         print({code: seen.count(code) for code in seen}, file=sys.stderr)
+        return seen
+
+    def test_senders_of_large_requests_over_the_socket(self):
+        daemon = self.attacked("--watchdog-seconds", "30")
+        self.send_large_requests(
+            daemon, f"unix:{daemon.state_dir}/mpsd.sock", "", "", 20)
+
+    def test_senders_of_large_requests(self):
+        daemon = self.attacked("--watchdog-seconds", "30")
+        viewer = self.token(daemon, "viewer")
+        user = self.token(daemon, "user", "bob")
+        seen = self.send_large_requests(
+            daemon, f"127.0.0.1:{self.port}", viewer, user, 40)
         # What a user has no room for is cut off; a single one is refused.
         self.assertIn("UNAVAILABLE", seen)
         self.assertLessEqual(set(seen), {"PERMISSION_DENIED", "INVALID_ARGUMENT",
                                          "UNAVAILABLE", "RESOURCE_EXHAUSTED"})
         self.assertEqual("PERMISSION_DENIED", self.caller(viewer).code(
             "ArtifactService/FindBlobs", FIRST * (LARGEST // 2)))
+
+    def test_a_job_of_as_many_files_as_one_may_have(self):
+        daemon = self.attacked()
+        blobs = [hashlib.sha256((self.folder / name).read_bytes()).hexdigest()
+                 for name in ("train.jsonl", "eval.jsonl")]
+        # The longest names whose sum is allowed.
+        folder = "a folder with a name of some length for so many files"
+        names = [f"{folder}/{i % 1000:03}/{i:0>74}.png" for i in range(120_000)]
+        spec = json.loads((self.folder / "job.json").read_text())
+        spec.update(model=str(self.folder / "model"), dataset={"train": folder})
+        request = field(1, json.dumps(spec).encode()) + b"".join(
+            field(2, field(1, name.encode()) + field(2, blobs[i % 2].encode()))
+            for i, name in enumerate(names)) + b"\x50\x01"  # held
+        with self.measured(daemon):
+            self.assertEqual("OK", Caller(
+                f"unix:{daemon.state_dir}/mpsd.sock").code(
+                    "JobService/Submit", request))
+        job = daemon.ctl_json("list")[0]
+        self.assertEqual(len(names), sum(1 for path in (
+            daemon.state_dir / "jobs" / job["id"] / "inputs").rglob("*.png")))
 
     def test_silent_strangers_leave_the_port_open(self):
         daemon = self.attacked()

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <deque>
 #include <fstream>
 #include <thread>
 
@@ -534,7 +535,7 @@ class InputsTest : public testing::Test {
   InputsTest() { blobs_.present = {kSha, kOther}; }
 
   Inputs Of(const std::vector<std::string>& paths) {
-    std::vector<InputFile> files;
+    std::vector<InputFile>& files = given_.emplace_back();
     for (const std::string& path : paths) files.push_back({path, kSha});
     auto inputs = Inputs::Create(files, kJob, files_, blobs_);
     EXPECT_TRUE(inputs.ok()) << inputs.status();
@@ -557,6 +558,7 @@ class InputsTest : public testing::Test {
   const std::string kOther = std::string(64, 'b');
   fakes::FakeJobFiles files_;
   fakes::FakeBlobs blobs_;
+  std::deque<std::vector<InputFile>> given_;  // an Inputs refers to its files
 };
 
 TEST_F(InputsTest, FilesKeepTheirPlacesRelativeToEachOther) {

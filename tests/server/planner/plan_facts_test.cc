@@ -89,7 +89,7 @@ TEST_F(QueueOutlookTest, SaysWhatIsUnknown) {
   EXPECT_THAT(queue.unknown,
               ElementsAre("how long jobs R, B, C and 2 more take: they have "
                           "not finished a step yet",
-                          "the other jobs ahead take 2m"));
+                          "when the job would start: in 2m at the earliest"));
 }
 
 TEST_F(QueueOutlookTest, JobsThatWaitForAUserDelayNoOther) {

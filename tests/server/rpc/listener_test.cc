@@ -16,9 +16,11 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
@@ -316,6 +318,47 @@ TEST_F(StrangersTest, WhoStaysUnknownIsClosed) {
   EXPECT_TRUE(IsOpen(clients_[0]));
   EXPECT_TRUE(IsOpen(clients_[2])) << "a unix socket's";
 }
+
+#ifdef __linux__
+TEST_F(StrangersTest, TheThreadSleepsUntilItIsNeeded) {
+  const auto numbers = [](const char* folder) {
+    std::set<int> found;
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      found.insert(std::stoi(entry.path().filename()));
+    }
+    return found;
+  };
+  Listen(1 << 30, std::nullopt, absl::Hours(1));
+  const size_t files = numbers("/proc/self/fd").size();
+  const std::string status = absl::StrCat(
+      "/proc/self/task/", *numbers("/proc/self/task").rbegin(), "/status");
+  const auto wakes = [&] {
+    int count[2];
+    for (int& after : count) {
+      absl::SleepFor(absl::Milliseconds(300));
+      std::ifstream in(status);
+      std::string word;
+      while (word != "voluntary_ctxt_switches:") in >> word;
+      in >> after;
+    }
+    return count[1] - count[0];
+  };
+  ConnectTcp();
+  AwaitTaken(1);
+  EXPECT_GT(wakes(), 3) << "a stranger";
+  MakeKnown(clients_[0]);
+  EXPECT_EQ(wakes(), 0) << "a user without a call";
+  auto wait = listener_->Await("127.0.0.1", PortOf(clients_[0]));
+  EXPECT_GT(wakes(), 3) << "a call without its message";
+  wait.reset();
+  EXPECT_EQ(wakes(), 0) << "the call has its message";
+  shutdown(taken_[0], SHUT_RDWR);
+  CloseClients();
+  EXPECT_EQ(wakes(), 0) << "the connection ended";
+  CloseTaken();
+  EXPECT_EQ(numbers("/proc/self/fd").size(), files);
+}
+#endif
 
 TEST_F(StrangersTest, AUsersUnfinishedMessagesHaveABound) {
   constexpr size_t kMib = 1 << 20;
