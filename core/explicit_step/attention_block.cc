@@ -5,7 +5,6 @@
 
 #include "core/base/check.h"
 #include "core/device/block_mark.h"
-#include "core/explicit_step/norm.h"
 
 namespace mpsd::explicit_step {
 namespace {
@@ -37,6 +36,7 @@ at::Tensor ByRotation(const at::Tensor& x, const at::Tensor& rotation) {
 // x R with `sign` 1, x Rᵀ with `sign` −1: the transpose rotates by the negative
 // angle.
 at::Tensor Rotate(const at::Tensor& x, const RopeTable& table, double sign) {
+  if (!table.rotates()) return x;
   if (table.rotation.defined()) {
     return ByRotation(x, sign > 0 ? table.rotation : table.back);
   }
@@ -61,8 +61,9 @@ at::Tensor Rotate(const at::Tensor& x, const RopeTable& table, double sign) {
 
 RopeTable MakeRopeTable(const model::RotaryTable& table, int64_t heads,
                         const Options& options) {
-  const int64_t length = table.cos.size(2), dim = table.cos.size(-1);
   RopeTable result;
+  if (!table.cos.defined()) return result;
+  const int64_t length = table.cos.size(2), dim = table.cos.size(-1);
   if (options.traits.cheap_products && table.cos.size(0) == 1 &&
       length * dim * dim <= kMaxRotation) {
     result.rotation = Rotations(table.cos.view({length, 1, dim}),
@@ -90,10 +91,12 @@ at::Tensor RopeBackward(const at::Tensor& dy, const RopeTable& table) {
 
 AttentionBlock::AttentionBlock(const model::DecoderLayer& layer,
                                const attention::HeadShape& shape,
-                               const Options& options, LoraPack& pack)
+                               const Options& options, const ResidualSum& sum,
+                               LoraPack& pack)
     : layer_(layer),
       shape_(shape),
       options_(options),
+      sum_(sum),
       // q and k share an output, since rope takes both in one call; v, which is
       // not rotated, stays separate and dense.
       qkv_({{&layer.q, &layer.k}, {&layer.v}}, layer.input_norm.weight, options,
@@ -142,7 +145,8 @@ at::Tensor AttentionBlock::Forward(const at::Tensor& x,
   const Normed n = NormForward(x, layer_.input_norm, options_);
   tape.rstd = n.rstd;
   const auto qkv = qkv_.Forward(n.y, {}, tape.qkv);
-  return out_.Forward(Attend(qkv, plan, rope, tape), x, tape.out)[0];
+  const at::Tensor o = Attend(qkv, plan, rope, tape);
+  return sum_.Forward(out_.Forward(o, sum_.Residual(x), tape.out)[0], x);
 }
 
 at::Tensor AttentionBlock::ForwardAgain(const at::Tensor& x,
@@ -153,7 +157,8 @@ at::Tensor AttentionBlock::ForwardAgain(const at::Tensor& x,
   const Normed n = NormForward(x, layer_.input_norm, options_);
   tape.rstd = n.rstd;
   const auto qkv = qkv_.ForwardAgain(n.y, {}, tape.qkv);
-  return out_.ForwardAgain(Attend(qkv, plan, rope, tape), x, tape.out)[0];
+  const at::Tensor o = Attend(qkv, plan, rope, tape);
+  return sum_.Forward(out_.ForwardAgain(o, sum_.Residual(x), tape.out)[0], x);
 }
 
 at::Tensor AttentionBlock::RotateBack(const attention::AttentionInputs& grad,
@@ -183,7 +188,8 @@ at::Tensor AttentionBlock::Backward(const at::Tensor& dh, const at::Tensor& x,
               "Backward comes after Forward or ForwardAgain");
   const bool below = wants_dx || qkv_.trained();
   const at::Tensor dout = out_.Backward(
-      {dh}, {.tensor = [&] { return tape.attention.out; }}, tape.out, below);
+      {sum_.Backward(dh)}, {.tensor = [&] { return tape.attention.out; }},
+      tape.out, below);
   if (!below) return {};
   const attention::AttentionInputs grad = attention::AttentionBackward(
       dout, plan, shape_, options_, tape.attention);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/explicit_step/linear_group.h"
+#include "core/explicit_step/norm.h"
 #include "core/model/attention_plan.h"
 #include "core/model/decoder.h"
 #include "core/model/layers.h"
@@ -35,6 +36,8 @@ struct RopeTable {
   // True on devices whose kernels write views incorrectly: nothing is done in
   // place.
   bool by_copy = false;
+  // False for layers without rotation: every tensor is undefined.
+  bool rotates() const { return rotation.defined() || cos.defined(); }
 };
 
 // `table` has [rows or 1, 1, length, head_dim]; `heads` counts the heads of q
@@ -74,22 +77,22 @@ struct AttentionBlockTape {
 //   q, k, v = n W_qᵀ + …, n W_kᵀ + …, n W_vᵀ + …      one LinearGroup
 //   q′ = rope(q_norm(q)),  k′ = rope(k_norm(k))        norms: only Qwen3
 //   o  = attention(q′, k′, v)
-//   h  = x + o W_oᵀ + …                                another LinearGroup
+//   h  = x + s (o W_oᵀ + …)                            another LinearGroup
 // Backward:
-//   do = dh W_o + …
+//   do = s dh W_o + …
 //   dq′, dk′, dv = the gradients of attention by q′, k′ and v
 //   dq = q_normᵀ(ropeᵀ(dq′)),  dk = k_normᵀ(ropeᵀ(dk′))
 //   dn = dq W_q + dk W_k + dv W_v + …
 //   dx = dh + normᵀ(dn)
 // where fᵀ(dy) is the gradient by f's input, and "…" is the biases (forward)
 // and the adapters' terms. If no gradient is needed below o, or below q, k and
-// v, Backward ends there.
+// v, Backward ends there. s is ResidualSum's.
 class AttentionBlock {
  public:
   // `layer` must outlive it.
   AttentionBlock(const model::DecoderLayer& layer,
                  const attention::HeadShape& shape, const Options& options,
-                 LoraPack& pack);
+                 const ResidualSum& sum, LoraPack& pack);
 
   at::Tensor Forward(const at::Tensor& x, const attention::AttentionPlan& plan,
                      const RopeTable& rope, AttentionBlockTape& tape) const;
@@ -128,6 +131,7 @@ class AttentionBlock {
   const model::DecoderLayer& layer_;
   const attention::HeadShape shape_;
   const Options options_;
+  const ResidualSum sum_;
   LinearGroup qkv_, out_;
 };
 

@@ -5,14 +5,14 @@
 
 #include "core/base/check.h"
 #include "core/device/block_mark.h"
-#include "core/explicit_step/norm.h"
 
 namespace mpsd::explicit_step {
 
 MlpBlock::MlpBlock(const model::DecoderLayer& layer, const Options& options,
-                   LoraPack& pack)
+                   const ResidualSum& sum, LoraPack& pack)
     : layer_(layer),
       options_(options),
+      sum_(sum),
       // Two outputs: elementwise kernels are fastest on dense tensors.
       gate_up_({{&layer.gate}, {&layer.up}}, layer.post_attention_norm.weight,
                options, pack),
@@ -26,7 +26,7 @@ at::Tensor MlpBlock::Forward(const at::Tensor& h, MlpTape& tape) const {
   const at::Tensor a = at::silu(outputs[0]).mul_(outputs[1]);
   tape.gate = outputs[0];
   tape.up = outputs[1];
-  return down_.Forward(a, h, tape.down)[0];
+  return sum_.Forward(down_.Forward(a, sum_.Residual(h), tape.down)[0], h);
 }
 
 void MlpBlock::ForwardAgain(const at::Tensor& h, MlpTape& tape) const {
@@ -46,8 +46,9 @@ at::Tensor MlpBlock::Backward(const at::Tensor& dy, const at::Tensor& h,
   const bool below = wants_dh || gate_up_.trained();
   at::Tensor silu;
   if (down_.trained()) silu = at::silu(tape.gate);
-  at::Tensor da = down_.Backward(
-      {dy}, {.tensor = [&] { return silu * tape.up; }}, tape.down, below);
+  at::Tensor da = down_.Backward({sum_.Backward(dy)},
+                                 {.tensor = [&] { return silu * tape.up; }},
+                                 tape.down, below);
   if (!below) return {};
   // Each result overwrites an operand that is not read again, so that the
   // backward adds few tensors [tokens, intermediate_size]: dg overwrites

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "core/explicit_step/linear_group.h"
+#include "core/explicit_step/norm.h"
 #include "core/model/decoder.h"
 
 namespace mpsd::explicit_step {
@@ -28,20 +29,20 @@ struct MlpTape {
 //   n = norm(h)
 //   g, u = n W_gateᵀ + …, n W_upᵀ + …      one LinearGroup
 //   a = silu(g) ∘ u
-//   y = h + a W_downᵀ + …                  another LinearGroup
+//   y = h + s (a W_downᵀ + …)              another LinearGroup
 // Backward, with silu′(g) = σ(g) · (1 + g · (1 − σ(g))):
-//   da = dy W_down + …
+//   da = s dy W_down + …
 //   dg = da ∘ u ∘ silu′(g),  du = da ∘ silu(g)
 //   dn = dg W_gate + du W_up + …
 //   dh = dy + normᵀ(dn)
 // where normᵀ(dn) is the gradient by the norm's input, and "…" is the biases
-// (forward) and the adapters' terms. The tape keeps g and u, not a: the
-// backward recomputes a from them if down is trained.
+// (forward) and the adapters' terms; s is ResidualSum's. The tape keeps g and
+// u, not a: the backward recomputes a from them if down is trained.
 class MlpBlock {
  public:
   // `layer` must outlive it.
   MlpBlock(const model::DecoderLayer& layer, const Options& options,
-           LoraPack& pack);
+           const ResidualSum& sum, LoraPack& pack);
 
   at::Tensor Forward(const at::Tensor& h, MlpTape& tape) const;
   // Completes a tape in which KeepAdaptersOnly has kept only the adapters'
@@ -57,6 +58,7 @@ class MlpBlock {
  private:
   const model::DecoderLayer& layer_;
   const Options options_;
+  const ResidualSum sum_;
   LinearGroup gate_up_, down_;
 };
 

@@ -111,4 +111,17 @@ at::Tensor NormBackward(const at::Tensor& dy, const at::Tensor& x,
   return Combine(residual, g, rstd, x, factor, options);
 }
 
+at::Tensor ResidualSum::Residual(const at::Tensor& x) const {
+  return scale == 1 ? x : at::Tensor();
+}
+
+at::Tensor ResidualSum::Forward(const at::Tensor& z,
+                                const at::Tensor& x) const {
+  return scale == 1 ? z : at::add(x, z, scale);
+}
+
+at::Tensor ResidualSum::Backward(const at::Tensor& dh) const {
+  return scale == 1 ? dh : dh * scale;
+}
+
 }  // namespace mpsd::explicit_step

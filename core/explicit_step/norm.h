@@ -44,4 +44,16 @@ at::Tensor NormBackward(const at::Tensor& dy, const at::Tensor& x,
                         const at::Tensor& rstd, const model::RmsNorm& norm,
                         const at::Tensor& residual, const Options& options);
 
+// h = x + s · z: what a block adds to its input. x, z, h and dh [tokens,
+// hidden_size]; z is the output of the block's last linear.
+struct ResidualSum {
+  double scale = 1;  // s
+
+  // What that linear adds to its output: x if s is 1, so that z is already h.
+  at::Tensor Residual(const at::Tensor& x) const;
+  at::Tensor Forward(const at::Tensor& z, const at::Tensor& x) const;
+  // dz
+  at::Tensor Backward(const at::Tensor& dh) const;
+};
+
 }  // namespace mpsd::explicit_step

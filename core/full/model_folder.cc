@@ -53,6 +53,8 @@ std::string ClassPrefix(const std::string& model_type) {
   if (model_type == "mistral") return "Mistral";
   if (model_type == "qwen2") return "Qwen2";
   if (model_type == "qwen3") return "Qwen3";
+  if (model_type == "smollm3") return "SmolLM3";
+  if (model_type == "granite") return "Granite";
   return "Llama";
 }
 

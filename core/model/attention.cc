@@ -84,7 +84,8 @@ at::Tensor CausalAttention(const at::Tensor& q, const at::Tensor& k,
   if (!plain) seen = FullMask(mask, length, q.device());
   return at::scaled_dot_product_attention(
       q, RepeatHeads(k, q.size(1)), RepeatHeads(v, q.size(1)), seen,
-      /*dropout_p=*/0.0, /*is_causal=*/plain);
+      /*dropout_p=*/0.0, /*is_causal=*/plain,
+      mask.scale > 0 ? std::optional<double>(mask.scale) : std::nullopt);
 }
 
 at::Tensor PaddingMask(const at::Tensor& lengths, int64_t length,
@@ -128,6 +129,7 @@ using torch::autograd::variable_list;
 struct Geometry {
   int64_t rows, heads, kv_heads, length, dim, tile, window;
   bool causal;
+  double scale;
   int64_t group() const { return heads / kv_heads; }
   int64_t tiles() const { return (length + tile - 1) / tile; }
   int64_t begin(int64_t t) const { return t * tile; }
@@ -206,8 +208,7 @@ at::Tensor Hidden(const Geometry& g, const at::Tensor& segments, int64_t tq,
 // group·size(tq), size(tk)].
 at::Tensor Scores(const at::Tensor& q, const at::Tensor& k, const Geometry& g,
                   const Masks& masks, int64_t tq, int64_t tk) {
-  at::Tensor scores =
-      at::bmm(q, k.transpose(1, 2)).mul_(1.0 / std::sqrt(g.dim));
+  at::Tensor scores = at::bmm(q, k.transpose(1, 2)).mul_(g.scale);
   if (masks.keys.defined()) {
     scores.view({-1, g.group(), g.size(tq), g.size(tk)})
         .add_(masks.keys.narrow(3, g.begin(tk), g.size(tk)));
@@ -281,7 +282,6 @@ Gradients Backward(const at::Tensor& q, const at::Tensor& k,
                    const at::Tensor& v, const ForwardResult& forwarded,
                    const at::Tensor& dout, const Masks& masks,
                    const Geometry& g) {
-  const double scale = 1.0 / std::sqrt(g.dim);
   // rowsum(do ∘ out) needs no tile of p, so it is computed once for all tiles.
   const at::Tensor delta = (dout * forwarded.out).sum(-1, /*keepdim=*/true);
   const at::Tensor lse = forwarded.lse.unsqueeze(-1);
@@ -309,7 +309,7 @@ Gradients Backward(const at::Tensor& q, const at::Tensor& k,
       dv[tk].add_(at::bmm(pt, dout_tile));
       const at::Tensor dp =
           at::bmm(dout_tile, KeyTile(v, g, tk).transpose(1, 2));
-      const at::Tensor ds = (p * (dp - delta_tile)).mul_(scale);
+      const at::Tensor ds = (p * (dp - delta_tile)).mul_(g.scale);
       dq.add_(at::bmm(ds, key));
       dk[tk].add_(at::bmm(ds.transpose(1, 2).contiguous(), query));
     }
@@ -331,8 +331,9 @@ class TiledAttentionFunction
                             const at::Tensor& k, const at::Tensor& v,
                             const std::optional<at::Tensor>& maybe_segments,
                             const std::optional<at::Tensor>& maybe_keys,
-                            bool causal, int64_t window, int64_t tile) {
-    const Geometry g = GeometryOf(q, k, tile, window, causal);
+                            bool causal, int64_t window, double scale,
+                            int64_t tile) {
+    const Geometry g = GeometryOf(q, k, tile, window, causal, scale);
     const Masks masks = MasksOf(maybe_segments.value_or(at::Tensor()),
                                 maybe_keys.value_or(at::Tensor()), g);
     const ForwardResult result =
@@ -341,6 +342,7 @@ class TiledAttentionFunction
         {q, k, v, masks.segments, masks.keys, result.out, result.lse});
     ctx->saved_data["causal"] = causal;
     ctx->saved_data["window"] = window;
+    ctx->saved_data["scale"] = scale;
     ctx->saved_data["tile"] = tile;
     return result.out.reshape(q.sizes()).to(q.scalar_type());
   }
@@ -352,11 +354,12 @@ class TiledAttentionFunction
     const Masks masks{.segments = saved[kSegments], .keys = saved[kKeys]};
     const Geometry g = GeometryOf(q, k, ctx->saved_data["tile"].toInt(),
                                   ctx->saved_data["window"].toInt(),
-                                  ctx->saved_data["causal"].toBool());
+                                  ctx->saved_data["causal"].toBool(),
+                                  ctx->saved_data["scale"].toDouble());
     const Gradients grad = Backward(Group(q, g), Group(k, g), Group(v, g),
                                     forwarded, Group(grads[0], g), masks, g);
-    // One per argument of forward; the five after q, k and v have none.
-    variable_list result(8);
+    // One per argument of forward; the six after q, k and v have none.
+    variable_list result(9);
     result[0] = grad.dq.reshape(q.sizes()).to(q.scalar_type());
     result[1] = grad.dk.reshape(k.sizes()).to(k.scalar_type());
     result[2] = grad.dv.reshape(v.sizes()).to(v.scalar_type());
@@ -365,7 +368,8 @@ class TiledAttentionFunction
 
  private:
   static Geometry GeometryOf(const at::Tensor& q, const at::Tensor& k,
-                             int64_t tile, int64_t window, bool causal) {
+                             int64_t tile, int64_t window, bool causal,
+                             double scale) {
     base::CheckLess(0, tile, "queries of a tile");
     base::CheckEqual(q.size(1) % k.size(1), 0, "heads beyond whole groups");
     return {.rows = q.size(0),
@@ -375,7 +379,8 @@ class TiledAttentionFunction
             .dim = q.size(3),
             .tile = tile,
             .window = window,
-            .causal = causal};
+            .causal = causal,
+            .scale = scale > 0 ? scale : 1.0 / std::sqrt(q.size(3))};
   }
 };
 
@@ -391,7 +396,7 @@ at::Tensor TiledAttention(const at::Tensor& q, const at::Tensor& k,
                           int64_t tile) {
   return TiledAttentionFunction::apply(q, k, v, IfDefined(mask.segments),
                                        IfDefined(mask.keys), mask.causal,
-                                       mask.window, tile);
+                                       mask.window, mask.scale, tile);
 }
 
 }  // namespace mpsd::attention

@@ -21,6 +21,7 @@ struct AttentionMask {
   // False: a token also sees later tokens, and `keys` says which are real.
   bool causal = true;
   at::Tensor keys = {};  // as made by PaddingMask; undefined: all are real
+  double scale = 0;      // of the scores q kᵀ; 0: 1 / sqrt(head_dim)
 };
 
 enum class AttentionKernel {
@@ -49,7 +50,7 @@ const char* CausalName(AttentionKernel kernel);
 const char* BidirectionalName(const at::Tensor& q, const at::Tensor& k,
                               double dropout, AttentionKernel kernel);
 
-// softmax(q kᵀ / sqrt(head_dim) + mask) v, causal.
+// softmax(scale q kᵀ + mask) v, causal.
 //   q [rows, heads, length, head_dim]
 //   k, v [rows, kv_heads, length, head_dim], heads a multiple of kv_heads
 // Returns [rows, heads, length, head_dim] in q's dtype.

@@ -4,6 +4,8 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <map>
+
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/device/block_mark.h"
@@ -27,25 +29,46 @@ attention::TokenLayout DecoderInputs::layout() const {
 
 at::Tensor Decoder::Hidden(const DecoderInputs& inputs) const {
   std::optional<profile::BlockMark> embedding("mpsd::embedding");
-  at::Tensor x = embedding_.Forward(inputs.input_ids, dtype());
+  at::Tensor x = Embed(inputs.input_ids);
   at::Tensor positions = inputs.position_ids;
   if (!positions.defined()) {
     const at::Tensor& ids = inputs.input_ids;
     positions = at::arange(ids.size(1), ids.options()).unsqueeze(0);
   }
-  const RotaryTable table = rotary_.Table(positions, dtype());
+  std::map<spec::LayerRope, RotaryTable> tables;
+  for (const DecoderLayer& layer : layers_) {
+    if (tables.contains(layer.rope)) continue;
+    tables[layer.rope] = Table(layer.rope, positions);
+  }
   embedding.reset();
   size_t index = 0;
   for (const DecoderLayer& layer : layers_) {
     // Captured by value: a recomputed block runs again after this call has
     // returned.
-    auto run = [this, &layer, table,
+    auto run = [this, &layer, table = tables[layer.rope],
                 segments = inputs.segment_ids](const at::Tensor& in) {
       return RunLayer(layer, in, table, segments);
     };
     x = RunBlock(index++, run, x, DrawsDropout(layer));
   }
-  return norm_.Forward(x);
+  const at::Tensor n = norm_.Forward(x);
+  return head_scale() == 1 ? n : n * head_scale();
+}
+
+at::Tensor Decoder::Embed(const at::Tensor& ids) const {
+  const at::Tensor x = embedding_.Forward(ids, dtype());
+  return config_.embedding_scale == 1 ? x : x * config_.embedding_scale;
+}
+
+RotaryTable Decoder::Table(spec::LayerRope rope,
+                           const at::Tensor& positions) const {
+  if (rope == spec::LayerRope::kNone) return {};
+  return rotary_.Table(positions, dtype());
+}
+
+at::Tensor Decoder::Add(const at::Tensor& x, const at::Tensor& added) const {
+  const double scale = config_.residual_scale;
+  return scale == 1 ? x + added : at::add(x, added, scale);
 }
 
 at::Tensor Decoder::Logits(const DecoderInputs& inputs) const {
@@ -66,10 +89,12 @@ at::Tensor Decoder::Attend(const DecoderLayer& layer, const at::Tensor& x,
   if (layer.q_norm) q = layer.q_norm->Forward(q);
   if (layer.k_norm) k = layer.k_norm->Forward(k);
   NoteAttention(attention::CausalName(options_.attention));
-  const at::Tensor out = attention::CausalAttention(
-      Rotary::Apply(q.transpose(1, 2), table),
-      Rotary::Apply(k.transpose(1, 2), table), v.transpose(1, 2),
-      {segments, layer.window}, options_.attention);
+  attention::AttentionMask mask{segments, layer.window};
+  mask.scale = config_.attention_scale;
+  const at::Tensor out =
+      attention::CausalAttention(Rotary::Apply(q.transpose(1, 2), table),
+                                 Rotary::Apply(k.transpose(1, 2), table),
+                                 v.transpose(1, 2), mask, options_.attention);
   return layer.o.Forward(out.transpose(1, 2).reshape({rows, length, -1}));
 }
 
@@ -77,12 +102,12 @@ at::Tensor Decoder::RunLayer(const DecoderLayer& layer, const at::Tensor& x,
                              const RotaryTable& table,
                              const at::Tensor& segments) const {
   const at::Tensor h =
-      x + Attend(layer, layer.input_norm.Forward(x), table, segments);
+      Add(x, Attend(layer, layer.input_norm.Forward(x), table, segments));
   const profile::BlockMark mark("mpsd::mlp");
   const at::Tensor n = layer.post_attention_norm.Forward(h);
   // Gate before up: dropout draws its masks in the order of PEFT's forward.
   const at::Tensor gate = at::silu(layer.gate.Forward(n));
-  return h + layer.down.Forward(gate * layer.up.Forward(n));
+  return Add(h, layer.down.Forward(gate * layer.up.Forward(n)));
 }
 
 std::vector<Linear*> Decoder::Linears() {
@@ -189,6 +214,7 @@ class DecoderLoader {
     layer.input_norm = Norm(p + "input_layernorm", width);
     layer.post_attention_norm = Norm(p + "post_attention_layernorm", width);
     if (!c_.sliding_window.empty()) layer.window = c_.sliding_window[i];
+    if (!c_.rope.empty()) layer.rope = c_.rope[i];
   }
 
   // Memory for the adjacent weights of q and k, so that one GEMM computes both;

@@ -19,15 +19,16 @@
 
 namespace mpsd::model {
 
-// One decoder block of the Llama family:
-//   h = x + o(attention(rope(q(n₁ x)), rope(k(n₁ x)), v(n₁ x)))
-//   y = h + down(silu(gate(n₂ h)) ∘ up(n₂ h))
+// One decoder block, s being config.residual_scale:
+//   h = x + s · o(attention(rope(q(n₁ x)), rope(k(n₁ x)), v(n₁ x)))
+//   y = h + s · down(silu(gate(n₂ h)) ∘ up(n₂ h))
 struct DecoderLayer {
   RmsNorm input_norm, post_attention_norm;
   Linear q, k, v, o;
   std::optional<RmsNorm> q_norm, k_norm;  // per head, before rope (Qwen3)
   Linear gate, up, down;
   int64_t window = 0;  // sliding attention; 0: full
+  spec::LayerRope rope = spec::LayerRope::kMain;
 };
 
 struct DecoderInputs {
@@ -59,7 +60,10 @@ class Decoder : public Network {
       const WeightSource& source, const spec::ModelConfig& config,
       const std::function<void(double)>& progress = nullptr);
 
-  // The output of the final norm, [rows, length, hidden_size].
+  // The embeddings, scaled: [.., hidden_size].
+  at::Tensor Embed(const at::Tensor& ids) const;
+  // The output of the final norm, times config.logits_scale below a language
+  // model's head: [rows, length, hidden_size].
   at::Tensor Hidden(const DecoderInputs& inputs) const;
   // [rows, length, vocab_size]. For tests and tools; training uses losses.h,
   // which never has all logits in memory.
@@ -69,7 +73,12 @@ class Decoder : public Network {
   const std::vector<DecoderLayer>& layers() const { return layers_; }
   const RmsNorm& norm() const { return norm_; }
   const Linear& head() const { return head_; }
-  const Rotary& rotary() const { return rotary_; }
+  // The cosines and sines for layers with `rope`.
+  RotaryTable Table(spec::LayerRope rope, const at::Tensor& positions) const;
+  // What multiplies the input of the head.
+  double head_scale() const {
+    return config_.num_labels > 0 ? 1 : config_.logits_scale;
+  }
 
   std::vector<Linear*> Linears() override;
   std::vector<NamedWeight> NamedWeights() override;
@@ -77,6 +86,8 @@ class Decoder : public Network {
  private:
   Decoder(const spec::ModelConfig& config, const WeightSource& source)
       : Network(config, source.dtype), rotary_(config, source.device) {}
+  // x + residual_scale · added
+  at::Tensor Add(const at::Tensor& x, const at::Tensor& added) const;
   at::Tensor RunLayer(const DecoderLayer& layer, const at::Tensor& x,
                       const RotaryTable& table,
                       const at::Tensor& segments) const;

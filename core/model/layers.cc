@@ -569,6 +569,7 @@ RotaryTable Rotary::Table(const at::Tensor& positions,
 }
 
 at::Tensor Rotary::Apply(const at::Tensor& x, const RotaryTable& table) {
+  if (!table.cos.defined()) return x;
   const int64_t half = x.size(-1) / 2;
   const at::Tensor low = x.narrow(-1, 0, half);
   const at::Tensor high = x.narrow(-1, half, half);

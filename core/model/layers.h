@@ -132,7 +132,8 @@ const char* GeluOf(const std::string& hidden_act);
 // Transformers' ACT2FN by this name.
 at::Tensor Activate(const at::Tensor& x, const std::string& hidden_act);
 
-// cos and sin of every position, [rows, 1, length, head_dim], in `dtype`.
+// cos and sin of every position, [rows, 1, length, head_dim], in `dtype`;
+// undefined for a layer without rotation.
 struct RotaryTable {
   at::Tensor cos;
   at::Tensor sin;

@@ -301,24 +301,82 @@ bool IsEncoderType(std::string_view model_type) {
 // --- decoders ----------------------------------------------------------------
 
 constexpr std::string_view kModelTypes =
-    "llama (Llama 2 and 3, SmolLM), mistral, qwen2 (Qwen2 and 2.5), qwen3; "
-    "bert (MiniLM too), roberta, distilbert; vit";
+    "llama (Llama 2 and 3, SmolLM), mistral, qwen2 (Qwen2 and 2.5), qwen3, "
+    "smollm3, granite; bert (MiniLM too), roberta, distilbert; vit";
 
-// Defaults of the config classes (transformers 5.23, models/*/configuration_*).
+// Which linears have a bias.
+enum class Biases { kNone, kQkv, kAttentionField, kBothFields };
+
+// A decoder: what its config.json does not say, and which fields of it are
+// read. Defaults are those of the config classes (transformers 5.24,
+// models/*/configuration_*).
 struct DecoderFamily {
   std::string_view model_type;
-  int64_t num_key_value_heads;  // 0: as many as attention heads
-  int64_t head_dim;             // 0: hidden_size / heads
-  int64_t max_position_embeddings;
+  int64_t num_key_value_heads = 0;  // 0: as many as attention heads
+  int64_t head_dim = 0;             // 0: hidden_size / heads
+  int64_t max_position_embeddings = 2048;
+  double rope_theta = 10000;
+  Biases biases = Biases::kNone;
+  bool tied = false;          // tie_word_embeddings
+  bool qk_norm = false;       // per head
+  bool qwen_windows = false;  // first layers without, use_sliding_window
+  bool one_window = false;    // of all layers
+  bool no_rope_layers = false;
+  bool multipliers = false;  // Granite's four
 };
 constexpr DecoderFamily kFamilies[] = {
-    {"llama", 0, 0, 2048},
-    {"mistral", 8, 0, 131072},
-    {"qwen2", 32, 0, 32768},
-    {"qwen3", 32, 128, 32768},
+    {.model_type = "llama", .biases = Biases::kBothFields},
+    {.model_type = "mistral",
+     .num_key_value_heads = 8,
+     .max_position_embeddings = 131072,
+     .one_window = true},
+    {.model_type = "qwen2",
+     .num_key_value_heads = 32,
+     .max_position_embeddings = 32768,
+     .biases = Biases::kQkv,
+     .qwen_windows = true},
+    {.model_type = "qwen3",
+     .num_key_value_heads = 32,
+     .head_dim = 128,
+     .max_position_embeddings = 32768,
+     .biases = Biases::kAttentionField,
+     .qk_norm = true,
+     .qwen_windows = true},
+    {.model_type = "smollm3",
+     .num_key_value_heads = 4,
+     .max_position_embeddings = 32768,
+     .rope_theta = 2000000,
+     .biases = Biases::kBothFields,
+     .tied = true,
+     .no_rope_layers = true},
+    {.model_type = "granite",
+     .biases = Biases::kBothFields,
+     .multipliers = true},
 };
 
-// The default sizes of the Llama family.
+// The supported model type that has the most letters in a row in common with
+// `type`, the last of several; "" if none has three.
+std::string_view NearestType(std::string_view type) {
+  std::string_view nearest;
+  size_t most = 3;
+  const auto consider = [&](std::string_view known) {
+    for (size_t begin = 0; begin < type.size(); ++begin) {
+      while (most <= known.size() && begin + most <= type.size() &&
+             known.find(type.substr(begin, most)) != known.npos) {
+        nearest = known;
+        ++most;
+      }
+    }
+  };
+  for (const char* known : {"vit", "distilbert", "roberta", "bert"}) {
+    consider(known);
+  }
+  for (size_t i = std::size(kFamilies); i-- > 0;) {
+    consider(kFamilies[i].model_type);
+  }
+  return nearest;
+}
+
 class DecoderReader : ConfigReader {
  public:
   using ConfigReader::ConfigReader;
@@ -329,6 +387,7 @@ class DecoderReader : ConfigReader {
     RETURN_IF_ERROR(CheckOptions());
     ReadSizes();
     ReadSwitches();
+    ReadScales();
     ReadCommon();
     RETURN_IF_ERROR(ReadRope());
     RETURN_IF_ERROR(ReadWindows());
@@ -346,10 +405,13 @@ class DecoderReader : ConfigReader {
       if (family.model_type == config_.model_type) family_ = &family;
     }
     if (family_ != nullptr) return absl::OkStatus();
+    const std::string_view nearest = NearestType(config_.model_type);
     return Unimplemented(
         "model_type",
         base::Cat("\"", base::Quotable(config_.model_type),
-                  "\" is not supported; supported are ", kModelTypes));
+                  "\" is not supported; ",
+                  nearest.empty() ? "" : "the nearest that is: ", nearest,
+                  nearest.empty() ? "" : "; ", "supported are ", kModelTypes));
   }
 
   // Rejects options that mpsd would otherwise ignore and that change the
@@ -411,28 +473,40 @@ class DecoderReader : ConfigReader {
     return fields_.Has(name) || absent == 0 ? derived : absent;
   }
 
-  bool Switch(std::string_view name) {
+  bool Switch(std::string_view name, bool otherwise = false) {
     std::optional<bool> value;
     fields_.Bool(name, value);
-    return value.value_or(false);
+    return value.value_or(otherwise);
   }
 
   void ReadSwitches() {
-    config_.tie_word_embeddings = Switch("tie_word_embeddings");
-    const std::string& type = config_.model_type;
-    const bool attention_bias =
-        (type == "llama" || type == "qwen3") && Switch("attention_bias");
-    config_.qkv_bias = type == "qwen2" || attention_bias;
-    config_.o_bias = attention_bias;
-    config_.mlp_bias = type == "llama" && Switch("mlp_bias");
-    config_.qk_norm = type == "qwen3";
+    config_.tie_word_embeddings = Switch("tie_word_embeddings", family_->tied);
+    const Biases biases = family_->biases;
+    config_.o_bias =
+        biases >= Biases::kAttentionField && Switch("attention_bias");
+    config_.qkv_bias = biases == Biases::kQkv || config_.o_bias;
+    config_.mlp_bias = biases == Biases::kBothFields && Switch("mlp_bias");
+    config_.qk_norm = family_->qk_norm;
+  }
+
+  double Positive(std::string_view name, double otherwise) {
+    fields_.Number(name, otherwise, Range::Above(0));
+    return otherwise;
+  }
+
+  void ReadScales() {
+    if (!family_->multipliers) return;
+    config_.embedding_scale = Positive("embedding_multiplier", 1);
+    config_.attention_scale = Positive("attention_multiplier", 1);
+    config_.residual_scale = Positive("residual_multiplier", 1);
+    config_.logits_scale = 1 / Positive("logits_scaling", 1);
   }
 
   // RotaryEmbeddingConfigMixin.convert_rope_params_to_dict: rope_scaling
   // replaces rope_parameters; rope_theta is read from inside it, else from the
   // level above.
   absl::Status ReadRope() {
-    fields_.Number("rope_theta", config_.rope_theta, Range::Above(0));
+    config_.rope_theta = Positive("rope_theta", family_->rope_theta);
     const std::string_view name =
         HasValue("rope_scaling") ? "rope_scaling" : "rope_parameters";
     if (!HasValue(name)) return absl::OkStatus();
@@ -480,18 +554,58 @@ class DecoderReader : ConfigReader {
 
   absl::Status ReadWindows() {
     config_.sliding_window.assign(config_.num_hidden_layers, 0);
-    const std::string& type = config_.model_type;
-    if (type == "llama") return absl::OkStatus();
-    std::optional<int64_t> window;
-    fields_.Integer("sliding_window", window, SizeRange());
-    if (!window && !fields_.Has("sliding_window")) window = 4096;
-    if (type == "mistral") {
-      config_.sliding_window.assign(config_.num_hidden_layers,
-                                    window.value_or(0));
+    if (family_->no_rope_layers) return ReadNoRopeLayers();
+    if (!family_->one_window && !family_->qwen_windows) {
       return absl::OkStatus();
     }
-    if (!Switch("use_sliding_window")) window.reset();
-    return ReadQwenWindows(window.value_or(0));
+    const int64_t window = Window(4096);
+    if (family_->one_window) {
+      config_.sliding_window.assign(config_.num_hidden_layers, window);
+      return absl::OkStatus();
+    }
+    return ReadQwenWindows(Switch("use_sliding_window") ? window : 0);
+  }
+
+  // sliding_window: `absent` without the field, 0 for null.
+  int64_t Window(int64_t absent) {
+    std::optional<int64_t> window;
+    fields_.Integer("sliding_window", window, SizeRange());
+    if (!window && !fields_.Has("sliding_window")) return absent;
+    return window.value_or(0);
+  }
+
+  // Every fourth layer has no rotary embedding; if the model has windows, these
+  // layers do.
+  absl::Status ReadNoRopeLayers() {
+    const int64_t layers = config_.num_hidden_layers;
+    int64_t interval = 4;
+    fields_.Integer("no_rope_layer_interval", interval, LayerRange());
+    config_.rope.assign(layers, LayerRope::kMain);
+    for (int64_t i = interval - 1; i < layers; i += interval) {
+      config_.rope[i] = LayerRope::kNone;
+    }
+    if (HasValue("no_rope_layers")) {
+      std::optional<std::vector<int64_t>> uses;
+      fields_.Integers("no_rope_layers", uses, Range::Between(0, 1));
+      if (static_cast<int64_t>(uses ? uses->size() : 0) < layers) {
+        fields_.Fault("no_rope_layers",
+                      "expected 0 or 1 for each of the num_hidden_layers "
+                      "layers");
+        return absl::OkStatus();
+      }
+      for (int64_t i = 0; i < layers; ++i) {
+        config_.rope[i] = (*uses)[i] == 0 ? LayerRope::kNone : LayerRope::kMain;
+      }
+    }
+    const int64_t window = Switch("use_sliding_window") ? Window(0) : 0;
+    if (window == 0) return absl::OkStatus();
+    if (HasValue("layer_types")) return ReadLayerTypes(window);
+    for (int64_t i = 0; i < layers; ++i) {
+      if (config_.rope[i] == LayerRope::kNone) {
+        config_.sliding_window[i] = window;
+      }
+    }
+    return absl::OkStatus();
   }
 
   absl::Status ReadQwenWindows(int64_t window) {

@@ -22,8 +22,14 @@ struct Llama3RopeScaling {
   int64_t original_max_position_embeddings = 8192;
 };
 
+// The rotary embedding of a decoder's layer.
+enum class LayerRope {
+  kMain,
+  kNone,
+};
+
 enum class Family {
-  kDecoder,  // causal: llama, mistral, qwen2, qwen3
+  kDecoder,  // causal: the rows of kFamilies in model_config.cc
   kEncoder,  // text: bert, roberta, distilbert
   kVision,   // vit
 };
@@ -96,10 +102,15 @@ struct ModelConfig {
   // longer inputs are rejected (see CheckTask).
   bool dynamic_rope = false;
   bool tie_word_embeddings = false;
-  bool qkv_bias = false;  // q, k, v projections (Qwen2)
-  bool o_bias = false;    // o_proj (Llama's attention_bias: all four)
-  bool mlp_bias = false;  // Llama's mlp_bias
-  bool qk_norm = false;   // per-head RMSNorm of q and k (Qwen3)
+  bool qkv_bias = false;        // q, k, v projections (Qwen2)
+  bool o_bias = false;          // o_proj (Llama's attention_bias: all four)
+  bool mlp_bias = false;        // Llama's mlp_bias
+  bool qk_norm = false;         // per-head RMSNorm of q and k (Qwen3)
+  double embedding_scale = 1;   // multiplies the embeddings
+  double attention_scale = 0;   // multiplies scores; 0: 1 / sqrt(head_dim)
+  double residual_scale = 1;    // multiplies what attention and MLP add
+  double logits_scale = 1;      // multiplies a language model's logits
+  std::vector<LayerRope> rope;  // per layer; empty: kMain for all
   // Tokens that a query sees, including itself; per layer, 0 = all before it.
   std::vector<int64_t> sliding_window;
   std::string torch_dtype;  // "bfloat16", "float32" … as stored, or ""

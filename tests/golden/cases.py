@@ -21,6 +21,13 @@ def config(model_type, **overrides):
     return model_type, {**tiny, **overrides}
 
 
+def small(model_type, **overrides):
+    """For families whose other options are those of `config`'s."""
+    return config(model_type, **{**dict(vocab_size=64, hidden_size=16,
+                                        intermediate_size=24, head_dim=8,
+                                        num_attention_heads=4), **overrides})
+
+
 def training(**overrides):
     """`max_grad_norm` is each case's own: some steps clip, some do not."""
     common = dict(max_steps=20, per_device_train_batch_size=2,
@@ -111,6 +118,22 @@ CASES = {
                           lr_scheduler_type="cosine"),
         dtype="bfloat16",
     ),
+    # The upper layer has no rope, and a window.
+    "smollm3": dict(
+        config=small("smollm3", no_rope_layers=[1, 0], sliding_window=7,
+                     use_sliding_window=True, tie_word_embeddings=True),
+        lora=dict(r=3, lora_alpha=6, target_modules="all-linear"),
+        training=training(max_grad_norm=2.5),
+    ),
+    "granite": dict(
+        config=small("granite", attention_bias=True, embedding_multiplier=3.0,
+                     attention_multiplier=0.2, residual_multiplier=0.4,
+                     logits_scaling=1.5),
+        lora=dict(r=3, lora_alpha=6, target_modules=ALL_LINEAR),
+        training=training(max_grad_norm=0.5, lr_scheduler_type="cosine"),
+        full=training(max_grad_norm=0.9, learning_rate=1e-3),
+        legacy_config=True,
+    ),
     "smollm": dict(
         config=config("llama", tie_word_embeddings=True, hidden_size=48,
                       intermediate_size=64, num_attention_heads=6,
@@ -129,4 +152,5 @@ CASES = {
 SHARDED = dict(name="llama2_sharded", of="llama2", max_shard_size="40KB")
 
 # One row of several sequences, against the same sequences one by one.
-PACKED = {"smollm": [7, 11, 6], "mistral_window": [13, 4, 12]}
+PACKED = {"smollm": [7, 11, 6], "mistral_window": [13, 4, 12],
+          "smollm3": [5, 12, 8]}

@@ -178,7 +178,7 @@ void ExpectSameRope(const model::RotaryTable& table, const RopeTable& ours,
 TEST(RopeTest, AsMatricesIsTheSame) {
   const Tiny tiny;
   const model::RotaryTable table =
-      tiny.decoder->rotary().Table(at::arange(64).unsqueeze(0), at::kFloat);
+      tiny.decoder->Table(spec::LayerRope::kMain, at::arange(64).unsqueeze(0));
   for (const Choice choice : {Choice::kCuda, Choice::kMps}) {
     const Options options = OptionsOf(choice);
     const RopeTable ours = MakeRopeTable(table, 6, options);
@@ -361,15 +361,20 @@ TEST_P(ExplicitStepTest, AnAdapterMayHangOnTheHead) {
   }
 }
 
-// Untied with every bias, tied with those of q, k and v, and with norms of
-// heads; token 3 pads, and its row of the table gets no gradient from below.
+// Untied with every bias, tied with those of q, k and v, with norms of heads,
+// without rope in a layer, and scaled; token 3 pads, and its row of the table
+// gets no gradient from below.
 TEST_P(ExplicitStepTest, AllWeightsHaveTheGradientsOfAutograd) {
   const Case& c = GetParam();
   const std::string pad = R"(, "pad_token_id": 3)";
   const std::string biases = R"(, "attention_bias": true, "mlp_bias": true)";
   for (const auto& [type, more] :
        {std::pair("llama", pad + biases), std::pair("qwen2", pad),
-        std::pair("qwen3", pad), std::pair("llama", std::string())}) {
+        std::pair("qwen3", pad), std::pair("llama", std::string()),
+        std::pair("smollm3", std::string(R"(, "no_rope_layers": [1, 0, 1])")),
+        std::pair("granite", std::string(R"(, "embedding_multiplier": 3,
+            "attention_multiplier": 0.2, "residual_multiplier": 0.4,
+            "logits_scaling": 1.5)"))}) {
     for (const bool half : {false, true}) {
       SCOPED_TRACE(type + more + (half ? ", bf16" : ""));
       const at::ScalarType dtype = half ? at::kBFloat16 : at::kFloat;

@@ -186,10 +186,11 @@ constexpr char kMlxFolder[] =
 
 TEST(ParseModelConfig, SaysWhatIsNotSupported) {
   const std::vector<ErrorCase> cases = {
-      {kLlama2_7b, R"({"model_type": "gemma3"})", kUnimplemented,
-       "model_type: \"gemma3\" is not supported; supported are llama (Llama 2 "
-       "and 3, SmolLM), mistral, qwen2 (Qwen2 and 2.5), qwen3; bert (MiniLM "
-       "too), roberta, distilbert; vit"},
+      {kLlama2_7b, R"({"model_type": "qwen4"})", kUnimplemented,
+       "model_type: \"qwen4\" is not supported; the nearest that is: qwen3; "
+       "supported are llama (Llama 2 and 3, SmolLM), mistral, qwen2 (Qwen2 and "
+       "2.5), qwen3, smollm3, granite; bert (MiniLM too), roberta, distilbert; "
+       "vit"},
       {kLlama2_7b, R"({"model_type": null})", kInvalid,
        "model_type: missing; expected the name of a model type"},
       {kLlama2_7b, R"({"hidden_act": "gelu"})", kUnimplemented,
