@@ -17,7 +17,7 @@ namespace {
 
 attention::HeadShape ShapeOf(const spec::ModelConfig& config) {
   return {config.num_attention_heads, config.num_key_value_heads,
-          config.head_dim, config.attention_scale};
+          config.head_dim, config.attention_scale, config.attention_softcap};
 }
 
 Options With(Options options, const TrainedWeights* weights) {
@@ -57,11 +57,11 @@ ExplicitStep::ExplicitStep(const model::Decoder& decoder,
       shape_(ShapeOf(decoder.config())),
       head_(decoder.head(), options_, pack_),
       recompute_(options.recompute) {
-  const ResidualSum sum{decoder.config().residual_scale};
   for (const model::DecoderLayer& layer : decoder.layers()) {
     layers_.push_back(std::unique_ptr<Layer>(new Layer{
-        AttentionBlock(layer, shape_, options_, sum, pack_),
-        MlpBlock(layer, options_, sum, pack_), layer.window, layer.rope}));
+        AttentionBlock(layer, shape_, options_, decoder.config(), pack_),
+        MlpBlock(layer, options_, decoder.config(), pack_), layer.window,
+        layer.rope}));
   }
   while (lowest_ < layers_.size() && !layers_[lowest_]->trained()) ++lowest_;
 }
@@ -112,8 +112,9 @@ ExplicitStep::Context ExplicitStep::MakeContext(
   for (const auto& layer : layers_) {
     if (context.ropes.contains(layer->rope)) continue;
     RopeTable& table = context.ropes[layer->rope];
-    table = MakeRopeTable(decoder_.Table(layer->rope, positions),
-                          shape_.heads + shape_.kv_heads, options_);
+    table =
+        MakeRopeTable(decoder_.Table(layer->rope, positions, inputs.longest()),
+                      shape_.heads + shape_.kv_heads, options_, shape_.dim);
     by_matrices = by_matrices || table.rotation.defined();
   }
   // If the table has rotation matrices, rope is one product per position: q and
@@ -215,7 +216,7 @@ void ExplicitStep::EmbeddingBackward(const at::Tensor& ids,
   const profile::BlockMark mark("mpsd::embedding backward");
   const model::Embedding& embedding = decoder_.embedding();
   at::Tensor rows = d.to(at::kFloat);
-  const double scale = decoder_.config().embedding_scale;
+  const double scale = decoder_.embedding_scale();
   if (scale != 1) rows = rows * scale;
   if (embedding.padding_row >= 0) {
     rows = rows.masked_fill((ids == embedding.padding_row).unsqueeze(1), 0);

@@ -22,6 +22,8 @@ struct AttentionMask {
   bool causal = true;
   at::Tensor keys = {};  // as made by PaddingMask; undefined: all are real
   double scale = 0;      // of the scores q kᵀ; 0: 1 / sqrt(head_dim)
+  // As HeadShape::softcap; then TiledAttention computes on every device.
+  double softcap = 0;
 };
 
 enum class AttentionKernel {
@@ -46,7 +48,7 @@ struct AttentionRan {
 // The kernel that CausalAttention or BidirectionalAttention uses:
 // "scaled_dot_product_attention" (ATen's choice of kernels), "tiled", or
 // "plain", which keeps the whole matrix of probabilities.
-const char* CausalName(AttentionKernel kernel);
+const char* CausalName(AttentionKernel kernel, double softcap = 0);
 const char* BidirectionalName(const at::Tensor& q, const at::Tensor& k,
                               double dropout, AttentionKernel kernel);
 

@@ -113,6 +113,7 @@ void ChooseKernels(const HeadShape& shape, const Options& options,
     plan.forward = forward;
     plan.backward = backward;
   };
+  if (shape.softcap > 0) return choose(Kernel::kBlocked, Kernel::kBlocked);
   switch (options.traits.fused_attention) {
     case FusedAttention::kNone:
       return choose(Kernel::kBlocked, Kernel::kBlocked);
@@ -183,6 +184,7 @@ AttentionPlan PlanAttention(const TokenLayout& layout, int64_t window,
   plan.rows = layout.rows;
   plan.length = layout.length;
   plan.scale = shape.scale > 0 ? shape.scale : 1 / std::sqrt(shape.dim);
+  plan.softcap = shape.softcap;
   plan.by_position = by_position;
   // A window that hides nothing is dropped: more kernels then support the rows.
   plan.window = window < plan.length ? window : 0;

@@ -149,15 +149,25 @@ at::Tensor ScaledProduct(const at::Tensor& a, const at::Tensor& b, double scale,
 }
 
 // softmax(s q kᵀ + mask) of one block, [rows · kv_heads, count ·
-// group, keys].
+// group, keys]. Of capped scores t of AttentionBackward, if `capped` is given.
 at::Tensor Probabilities(const at::Tensor& q, const at::Tensor& k,
                          const AttentionPlan& plan, const QueryBlock& b,
-                         const Sizes& s) {
+                         const Sizes& s, at::Tensor* capped = nullptr) {
   const double scale = plan.scale;
   const at::Tensor across = k.transpose(1, 2);
   const at::Tensor mask = MaskOf(plan, b);
   at::Tensor scores;
-  if (mask.dim() == 3) {
+  if (plan.softcap > 0) {
+    const at::Tensor t = at::bmm(q, across).mul_(scale / plan.softcap).tanh_();
+    if (capped != nullptr) *capped = t;
+    scores =
+        (mask.dim() == 3
+             ? at::add(mask, t, plan.softcap)
+             : at::add(mask,
+                       t.view({s.rows, s.kv_heads, b.count, s.group, b.keys}),
+                       plan.softcap))
+            .view(t.sizes());
+  } else if (mask.dim() == 3) {
     scores = at::baddbmm(mask, q, across, /*beta=*/1, scale);
   } else {
     const at::Tensor products = at::bmm(q, across);
@@ -271,11 +281,13 @@ BlockedGradients BlockedBackward(const at::Tensor& dout,
   for (const QueryBlock& b : std::views::reverse(plan.blocks)) {
     const at::Tensor q = Queries(all_q, b, s), k = Keys(all_k, b);
     const at::Tensor d = Queries(all_d, b, s);
-    const at::Tensor p = Probabilities(q, k, plan, b, s);
+    at::Tensor capped;
+    const at::Tensor p = Probabilities(q, k, plan, b, s, &capped);
     dv.Add(b, at::bmm(TransposedLeft(p, options), d));
     const at::Tensor dp = at::bmm(d, Keys(centred, b).transpose(1, 2));
     const at::Tensor ds =
         at::_softmax_backward_data(dp, p, -1, p.scalar_type());
+    if (capped.defined()) ds.mul_(1 - capped.square());
     // These two products also scale the scores: a pass over ds, the largest
     // tensor here, would cost more.
     dq.push_back(ScaledProduct(ds, k, scale, plan.zero));

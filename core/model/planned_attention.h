@@ -39,6 +39,8 @@ at::Tensor AttentionForward(const AttentionInputs& inputs,
 //   dv = pᵀ do
 //   ds = p ∘ (do vᵀ − rowsum(do ∘ o))
 //   dq = s ds k,  dk = s dsᵀ q
+// If the plan caps scores, s q kᵀ is c t with t = tanh(s q kᵀ / c), and ds has
+// the factor 1 − t².
 // dk and dv are summed over the query heads that share keys and values. `dout`
 // is do, [tokens, heads · dim]; the result has the shapes of AttentionInputs.
 AttentionInputs AttentionBackward(const at::Tensor& dout,
