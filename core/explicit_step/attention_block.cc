@@ -3,9 +3,10 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "core/base/check.h"
 #include "core/device/block_mark.h"
-#include "core/explicit_step/norm.h"
 
 namespace mpsd::explicit_step {
 namespace {
@@ -34,13 +35,31 @@ at::Tensor ByRotation(const at::Tensor& x, const at::Tensor& rotation) {
   return y.view({x.size(1), x.size(0), x.size(2), x.size(3)}).transpose(0, 1);
 }
 
+// As many zeros as make R of the first dimensions one of `dim` that leaves the
+// others alone.
+at::Tensor Extended(const at::Tensor& rotation, int64_t dim) {
+  const int64_t length = rotation.size(0), part = rotation.size(1);
+  if (part == dim) return rotation;
+  const at::Tensor kept = at::eye(dim, rotation.options())
+                              .narrow(0, part, dim - part)
+                              .expand({length, dim - part, dim});
+  const at::Tensor zeros =
+      at::zeros({length, part, dim - part}, rotation.options());
+  return at::cat({at::cat({rotation, zeros}, 2), kept}, 1);
+}
+
 // x R with `sign` 1, x Rᵀ with `sign` −1: the transpose rotates by the negative
 // angle.
 at::Tensor Rotate(const at::Tensor& x, const RopeTable& table, double sign) {
+  if (!table.rotates()) return x;
   if (table.rotation.defined()) {
     return ByRotation(x, sign > 0 ? table.rotation : table.back);
   }
-  const int64_t half = x.size(-1) / 2;
+  const int64_t width = table.cos.size(-1), half = width / 2;
+  if (width < x.size(-1)) {
+    const auto parts = x.split_with_sizes({width, x.size(-1) - width}, -1);
+    return at::cat({Rotate(parts[0], table, sign), parts[1]}, -1);
+  }
   if (table.by_copy) {
     const at::Tensor swapped = at::cat(
         {x.narrow(-1, half, half).mul(-sign), x.narrow(-1, 0, half).mul(sign)},
@@ -60,13 +79,16 @@ at::Tensor Rotate(const at::Tensor& x, const RopeTable& table, double sign) {
 }  // namespace
 
 RopeTable MakeRopeTable(const model::RotaryTable& table, int64_t heads,
-                        const Options& options) {
-  const int64_t length = table.cos.size(2), dim = table.cos.size(-1);
+                        const Options& options, int64_t head_dim) {
   RopeTable result;
+  if (!table.cos.defined()) return result;
+  const int64_t length = table.cos.size(2), dim = table.cos.size(-1);
   if (options.traits.cheap_products && table.cos.size(0) == 1 &&
-      length * dim * dim <= kMaxRotation) {
-    result.rotation = Rotations(table.cos.view({length, 1, dim}),
-                                table.sin.view({length, 1, dim}));
+      length * std::max(dim, head_dim) * std::max(dim, head_dim) <=
+          kMaxRotation) {
+    result.rotation = Extended(Rotations(table.cos.view({length, 1, dim}),
+                                         table.sin.view({length, 1, dim})),
+                               std::max(dim, head_dim));
     result.back = result.rotation.transpose(1, 2);
     return result;
   }
@@ -90,14 +112,21 @@ at::Tensor RopeBackward(const at::Tensor& dy, const RopeTable& table) {
 
 AttentionBlock::AttentionBlock(const model::DecoderLayer& layer,
                                const attention::HeadShape& shape,
-                               const Options& options, LoraPack& pack)
+                               const Options& options,
+                               const spec::ModelConfig& config, LoraPack& pack)
     : layer_(layer),
       shape_(shape),
       options_(options),
+      sum_{layer.attention_out_norm, config.residual_scale},
       // q and k share an output, since rope takes both in one call; v, which is
       // not rotated, stays separate and dense.
-      qkv_({{&layer.q, &layer.k}, {&layer.v}}, layer.input_norm.weight, options,
-           pack),
+      qkv_(config.fused ? Parts{{&layer.q}}
+                        : Parts{{&layer.q, &layer.k}, {&layer.v}},
+           WeightOf(layer.attention_norm), options, pack,
+           config.fused
+               ? std::vector<int64_t>{config.q_size() + config.kv_size(),
+                                      config.kv_size()}
+               : std::vector<int64_t>()),
       out_({{&layer.o}}, {}, options, pack) {}
 
 attention::AttentionInputs AttentionBlock::Rotate(
@@ -112,10 +141,15 @@ attention::AttentionInputs AttentionBlock::Rotate(
             .k = both.narrow(2, heads, kv_heads),
             .v = {}};
   }
-  const at::Tensor by_head =
-      qk.view({qk.size(0), heads + kv_heads, shape_.dim});
-  tape.raw_q = by_head.narrow(1, 0, heads).contiguous();
-  tape.raw_k = by_head.narrow(1, heads, kv_heads).contiguous();
+  // Columns of a head, or of all heads, and the groups of columns of q and k.
+  const bool whole = layer_.q_norm->weight.size(0) != shape_.dim;
+  const auto part = [&](int64_t begin, int64_t count) {
+    const at::Tensor x =
+        qk.narrow(1, begin * shape_.dim, count * shape_.dim).contiguous();
+    return whole ? x : x.view({x.size(0), count, shape_.dim});
+  };
+  tape.raw_q = part(0, heads);
+  tape.raw_k = part(heads, kv_heads);
   const Normed q = NormForward(tape.raw_q, *layer_.q_norm, options_);
   const Normed k = NormForward(tape.raw_k, *layer_.k_norm, options_);
   tape.q_rstd = q.rstd;
@@ -139,10 +173,12 @@ at::Tensor AttentionBlock::Forward(const at::Tensor& x,
                                    const RopeTable& rope,
                                    AttentionBlockTape& tape) const {
   const profile::BlockMark mark("mpsd::attention");
-  const Normed n = NormForward(x, layer_.input_norm, options_);
+  const Normed n = NormForward(x, layer_.attention_norm, options_);
   tape.rstd = n.rstd;
   const auto qkv = qkv_.Forward(n.y, {}, tape.qkv);
-  return out_.Forward(Attend(qkv, plan, rope, tape), x, tape.out)[0];
+  const at::Tensor o = Attend(qkv, plan, rope, tape);
+  return sum_.Forward(out_.Forward(o, sum_.Residual(x), tape.out)[0], x,
+                      tape.sum, options_);
 }
 
 at::Tensor AttentionBlock::ForwardAgain(const at::Tensor& x,
@@ -150,10 +186,12 @@ at::Tensor AttentionBlock::ForwardAgain(const at::Tensor& x,
                                         const RopeTable& rope,
                                         AttentionBlockTape& tape) const {
   const profile::BlockMark mark("mpsd::attention again");
-  const Normed n = NormForward(x, layer_.input_norm, options_);
+  const Normed n = NormForward(x, layer_.attention_norm, options_);
   tape.rstd = n.rstd;
   const auto qkv = qkv_.ForwardAgain(n.y, {}, tape.qkv);
-  return out_.ForwardAgain(Attend(qkv, plan, rope, tape), x, tape.out)[0];
+  const at::Tensor o = Attend(qkv, plan, rope, tape);
+  return sum_.Forward(out_.ForwardAgain(o, sum_.Residual(x), tape.out)[0], x,
+                      tape.sum, options_);
 }
 
 at::Tensor AttentionBlock::RotateBack(const attention::AttentionInputs& grad,
@@ -170,7 +208,7 @@ at::Tensor AttentionBlock::RotateBack(const attention::AttentionInputs& grad,
   };
   const at::Tensor dq = back(grad.q, tape.raw_q, tape.q_rstd, *layer_.q_norm);
   const at::Tensor dk = back(grad.k, tape.raw_k, tape.k_rstd, *layer_.k_norm);
-  return at::cat({dq, dk}, 1).flatten(/*start_dim=*/1);
+  return at::cat({dq.flatten(1), dk.flatten(1)}, 1);
 }
 
 at::Tensor AttentionBlock::Backward(const at::Tensor& dh, const at::Tensor& x,
@@ -179,19 +217,20 @@ at::Tensor AttentionBlock::Backward(const at::Tensor& dh, const at::Tensor& x,
                                     const AttentionBlockTape& tape,
                                     bool wants_dx) const {
   const profile::BlockMark mark("mpsd::attention backward");
-  base::Check(tape.rstd.defined() && tape.attention.q.defined(),
+  base::Check(tape.attention.q.defined(),
               "Backward comes after Forward or ForwardAgain");
   const bool below = wants_dx || qkv_.trained();
   const at::Tensor dout = out_.Backward(
-      {dh}, {.tensor = [&] { return tape.attention.out; }}, tape.out, below);
+      {sum_.Backward(dh, tape.sum, options_)},
+      {.tensor = [&] { return tape.attention.out; }}, tape.out, below);
   if (!below) return {};
   const attention::AttentionInputs grad = attention::AttentionBackward(
       dout, plan, shape_, options_, tape.attention);
   const at::Tensor dn = qkv_.Backward(
       {RotateBack(grad, plan, rope, tape), plan.Tokens(grad.v)},
-      qkv_.OfNorm(x, tape.rstd, layer_.input_norm), tape.qkv, wants_dx);
+      qkv_.OfNorm(x, tape.rstd, layer_.attention_norm), tape.qkv, wants_dx);
   if (!wants_dx) return {};
-  return NormBackward(dn, x, tape.rstd, layer_.input_norm, dh, options_);
+  return NormBackward(dn, x, tape.rstd, layer_.attention_norm, dh, options_);
 }
 
 }  // namespace mpsd::explicit_step

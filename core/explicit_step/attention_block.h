@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/explicit_step/linear_group.h"
+#include "core/explicit_step/norm.h"
 #include "core/model/attention_plan.h"
 #include "core/model/decoder.h"
 #include "core/model/layers.h"
@@ -22,8 +23,8 @@ namespace mpsd::explicit_step {
 //   dx = (dlo · cos + dhi · sin, dhi · cos − dlo · sin) = dy Rᵀ
 // R [head_dim, head_dim] is the rotation of one position.
 struct RopeTable {
-  at::Tensor cos;  // [rows, length, 1, head_dim]
-  at::Tensor sin;  // [rows, length, 1, head_dim / 2]
+  at::Tensor cos;  // [rows, length, 1, rotary_size]
+  at::Tensor sin;  // [rows, length, 1, rotary_size / 2]
   // On a GPU, if all rows have the same positions: R of each position, [length,
   // head_dim, head_dim]. Multiplying by R's zeros is cheaper than a second pass
   // over memory, and one batched product rotates all rows and heads. `back` is
@@ -35,12 +36,15 @@ struct RopeTable {
   // True on devices whose kernels write views incorrectly: nothing is done in
   // place.
   bool by_copy = false;
+  // False for layers without rotation: every tensor is undefined.
+  bool rotates() const { return rotation.defined() || cos.defined(); }
 };
 
-// `table` has [rows or 1, 1, length, head_dim]; `heads` counts the heads of q
-// and k together, which decides between few calls and few passes.
+// `table` has [rows or 1, 1, length, rotary_size]; `heads` counts the heads of
+// q and k together, which decides between few calls and few passes. Of a head
+// of more dimensions (`head_dim`) the first are rotated.
 RopeTable MakeRopeTable(const model::RotaryTable& table, int64_t heads,
-                        const Options& options);
+                        const Options& options, int64_t head_dim = 0);
 
 // y of x, both [rows, length, heads, head_dim]. With table.rotation y is stored
 // position by position, as [length, rows, heads, head_dim]; an x stored in the
@@ -52,9 +56,10 @@ at::Tensor RopeBackward(const at::Tensor& dy, const RopeTable& table);
 struct AttentionBlockTape {
   at::Tensor rstd;
   LoraTape qkv, out;
+  ResidualSum::Tape sum;
   attention::AttentionTape attention;
   // Only for models that normalise q and k: q and k before their norm, [tokens,
-  // heads, dim], and the norm's rstd.
+  // heads, dim] or, if it is over all heads, [tokens, heads · dim]; its rstd.
   at::Tensor raw_q, raw_k, q_rstd, k_rstd;
 
   void KeepAdaptersOnly() {
@@ -70,13 +75,14 @@ struct AttentionBlockTape {
 // [tokens, kv_heads · dim]. Linears are in LinearGroup, norms in norm.h: both
 // add their weights' gradients; attention is in core/model/planned_attention.h.
 // Forward:
-//   n  = norm(x)
+//   n  = norm(x), or x in a layer without this norm
 //   q, k, v = n W_qᵀ + …, n W_kᵀ + …, n W_vᵀ + …      one LinearGroup
-//   q′ = rope(q_norm(q)),  k′ = rope(k_norm(k))        norms: only Qwen3
+//   q′ = rope(q_norm(q)),  k′ = rope(k_norm(k))        norms: of some models
 //   o  = attention(q′, k′, v)
-//   h  = x + o W_oᵀ + …                                another LinearGroup
+//   z  = o W_oᵀ + …                                    another LinearGroup
+//   h  = x + s m(z)                                    ResidualSum
 // Backward:
-//   do = dh W_o + …
+//   do = dz W_o + …
 //   dq′, dk′, dv = the gradients of attention by q′, k′ and v
 //   dq = q_normᵀ(ropeᵀ(dq′)),  dk = k_normᵀ(ropeᵀ(dk′))
 //   dn = dq W_q + dk W_k + dv W_v + …
@@ -89,7 +95,7 @@ class AttentionBlock {
   // `layer` must outlive it.
   AttentionBlock(const model::DecoderLayer& layer,
                  const attention::HeadShape& shape, const Options& options,
-                 LoraPack& pack);
+                 const spec::ModelConfig& config, LoraPack& pack);
 
   at::Tensor Forward(const at::Tensor& x, const attention::AttentionPlan& plan,
                      const RopeTable& rope, AttentionBlockTape& tape) const;
@@ -128,6 +134,7 @@ class AttentionBlock {
   const model::DecoderLayer& layer_;
   const attention::HeadShape shape_;
   const Options options_;
+  const ResidualSum sum_;
   LinearGroup qkv_, out_;
 };
 

@@ -17,7 +17,7 @@ namespace {
 
 attention::HeadShape ShapeOf(const spec::ModelConfig& config) {
   return {config.num_attention_heads, config.num_key_value_heads,
-          config.head_dim};
+          config.head_dim, config.attention_scale, config.attention_softcap};
 }
 
 Options With(Options options, const TrainedWeights* weights) {
@@ -58,9 +58,10 @@ ExplicitStep::ExplicitStep(const model::Decoder& decoder,
       head_(decoder.head(), options_, pack_),
       recompute_(options.recompute) {
   for (const model::DecoderLayer& layer : decoder.layers()) {
-    layers_.push_back(std::unique_ptr<Layer>(
-        new Layer{AttentionBlock(layer, shape_, options_, pack_),
-                  MlpBlock(layer, options_, pack_), layer.window}));
+    layers_.push_back(std::unique_ptr<Layer>(new Layer{
+        AttentionBlock(layer, shape_, options_, decoder.config(), pack_),
+        MlpBlock(layer, options_, decoder.config(), pack_), layer.window,
+        layer.rope}));
   }
   while (lowest_ < layers_.size() && !layers_[lowest_]->trained()) ++lowest_;
 }
@@ -107,16 +108,21 @@ ExplicitStep::Context ExplicitStep::MakeContext(
           ? inputs.position_ids
           : at::arange(ids.size(1), ids.options()).unsqueeze(0);
   Context context;
-  context.rope =
-      MakeRopeTable(decoder_.rotary().Table(positions, options_.dtype),
-                    shape_.heads + shape_.kv_heads, options_);
+  bool by_matrices = false;
+  for (const auto& layer : layers_) {
+    if (context.ropes.contains(layer->rope)) continue;
+    RopeTable& table = context.ropes[layer->rope];
+    table =
+        MakeRopeTable(decoder_.Table(layer->rope, positions, inputs.longest()),
+                      shape_.heads + shape_.kv_heads, options_, shape_.dim);
+    by_matrices = by_matrices || table.rotation.defined();
+  }
   // If the table has rotation matrices, rope is one product per position: q and
   // k of all rows at this position times one matrix. If the activations are
   // stored position by position, these operands are views; row by row, each
   // layer would copy q and k there and back. With dropout the rows stay in
   // order, since PEFT draws its masks in that order.
-  const bool by_position =
-      context.rope.rotation.defined() && ids.size(0) > 1 && !pack_.draws();
+  const bool by_position = by_matrices && ids.size(0) > 1 && !pack_.draws();
   if (by_position) {
     // Labels identify a token by its row-by-row index; `places` maps this to
     // its position-by-position index: places[row · length + position] =
@@ -150,8 +156,9 @@ at::Tensor ExplicitStep::Forward(const Layer& layer, const at::Tensor& x,
   // The tape keeps what the backward reads; with recomputation only the layer's
   // input, or that and its sum after attention, plus the adapters' small part.
   tape.x = x;
-  tape.h = layer.attention.Forward(x, context.plans.at(layer.window),
-                                   context.rope, tape.attention);
+  tape.h =
+      layer.attention.Forward(x, context.plans.at(layer.window),
+                              context.ropes.at(layer.rope), tape.attention);
   const at::Tensor y = layer.mlp.Forward(tape.h, tape.mlp);
   if (recompute_ != spec::Recompute::kNone) tape.mlp.KeepAdaptersOnly();
   if (recompute_ == spec::Recompute::kFull) {
@@ -165,12 +172,12 @@ at::Tensor ExplicitStep::Backward(const Layer& layer, const at::Tensor& dy,
                                   const Context& context, Tape& tape,
                                   bool wants_dx) const {
   const attention::AttentionPlan& plan = context.plans.at(layer.window);
+  const RopeTable& rope = context.ropes.at(layer.rope);
   base::Check(tape.x.defined(), "a layer goes back after it went forward");
   // What was not kept is recomputed in the order of the forward: the MLP reads
   // h.
   if (!tape.h.defined()) {
-    tape.h = layer.attention.ForwardAgain(tape.x, plan, context.rope,
-                                          tape.attention);
+    tape.h = layer.attention.ForwardAgain(tape.x, plan, rope, tape.attention);
   }
   if (!tape.mlp.gate.defined()) layer.mlp.ForwardAgain(tape.h, tape.mlp);
   const bool below = wants_dx || layer.attention.trained();
@@ -178,8 +185,8 @@ at::Tensor ExplicitStep::Backward(const Layer& layer, const at::Tensor& dy,
   if (!below) return {};
   // The MLP's activations are freed before attention's backward makes its own.
   tape.mlp = {};
-  return layer.attention.Backward(dh, tape.x, plan, context.rope,
-                                  tape.attention, wants_dx);
+  return layer.attention.Backward(dh, tape.x, plan, rope, tape.attention,
+                                  wants_dx);
 }
 
 void ExplicitStep::Commit(size_t layers) const {
@@ -195,10 +202,12 @@ at::Tensor ExplicitStep::Head(const at::Tensor& y,
                               : labels.rows;
   const at::Tensor picked = y.index_select(0, rows);
   const Normed n = NormForward(picked, decoder_.norm(), options_);
-  const LossHead::Result loss = head_.Loss(n.y, labels.targets, scale);
+  const double s = decoder_.head_scale();
+  const LossHead::Result loss =
+      head_.Loss(s == 1 ? n.y : n.y * s, labels.targets, scale);
   sum = loss.sum;
-  const at::Tensor d =
-      NormBackward(loss.grad, picked, n.rstd, decoder_.norm(), {}, options_);
+  const at::Tensor d = NormBackward(s == 1 ? loss.grad : loss.grad * s, picked,
+                                    n.rstd, decoder_.norm(), {}, options_);
   return at::zeros_like(y).index_add_(0, rows, d);
 }
 
@@ -207,6 +216,8 @@ void ExplicitStep::EmbeddingBackward(const at::Tensor& ids,
   const profile::BlockMark mark("mpsd::embedding backward");
   const model::Embedding& embedding = decoder_.embedding();
   at::Tensor rows = d.to(at::kFloat);
+  const double scale = decoder_.embedding_scale();
+  if (scale != 1) rows = rows * scale;
   if (embedding.padding_row >= 0) {
     rows = rows.masked_fill((ids == embedding.padding_row).unsqueeze(1), 0);
   }
@@ -229,8 +240,7 @@ at::Tensor ExplicitStep::Add(const model::DecoderInputs& inputs,
   const at::Tensor ids = context.places.defined()
                              ? inputs.input_ids.t().contiguous()
                              : inputs.input_ids;
-  at::Tensor x =
-      decoder_.embedding().Forward(ids, options_.dtype).flatten(0, 1);
+  at::Tensor x = decoder_.Embed(ids).flatten(0, 1);
   embedding.reset();
   std::vector<Tape> tapes(layers_.size());
   for (size_t i = 0; i < layers_.size(); ++i) {

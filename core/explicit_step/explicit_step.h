@@ -67,6 +67,7 @@ class ExplicitStep {
     AttentionBlock attention;
     MlpBlock mlp;
     int64_t window;
+    spec::LayerRope rope;
     bool trained() const { return attention.trained() || mlp.trained(); }
   };
   // What one layer keeps from its forward to its backward.
@@ -77,7 +78,7 @@ class ExplicitStep {
   };
   // What the layers of one micro-batch share.
   struct Context {
-    RopeTable rope;
+    std::map<spec::LayerRope, RopeTable> ropes;
     // If tokens are stored position by position: entry row · length + position
     // is the row of the activations for this token. Undefined: row by row.
     at::Tensor places;

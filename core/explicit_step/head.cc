@@ -51,9 +51,16 @@ LossAndDerivative NarrowCrossEntropy(at::Tensor logits, const at::Tensor& index,
 }
 
 // The losses of a piece and their derivative by the logits, in fp32. May
-// overwrite `logits`.
+// overwrite `logits`. With a soft cap c the losses are those of l = c · tanh(
+// logits / c), and the derivative has the factor 1 − (l / c)².
 LossAndDerivative CrossEntropy(at::Tensor logits, const at::Tensor& index,
-                               const Options& options) {
+                               double softcap, const Options& options) {
+  at::Tensor slope;
+  if (softcap > 0) {
+    logits.mul_(1 / softcap).tanh_();
+    slope = 1 - logits.square();
+    logits.mul_(softcap);
+  }
   // −log softmax(l)[target] = log Σ exp(l) − l[target]. With m = max l and the
   // softmax computed, log Σ exp(l) = m − log(max softmax(l)). That logarithm is
   // safe: the largest probability is at least 1 / vocab, while the target's may
@@ -65,7 +72,7 @@ LossAndDerivative CrossEntropy(at::Tensor logits, const at::Tensor& index,
   piece.losses = top - logits.amax(-1, /*keepdim=*/true).log_();
   piece.losses.sub_(of_target);
   logits.scatter_add_(1, index, at::full_like(piece.losses, -1));
-  piece.derivative = logits;
+  piece.derivative = slope.defined() ? logits.mul_(slope) : logits;
   return piece;
 }
 
@@ -147,13 +154,14 @@ void LossHead::LossOfHead(Walk& walk) {
   const backend::Traits& traits = options_.traits;
   const bool wide = !gradient_.defined() || traits.wide_products;
   const bool narrow = dtype != at::kFloat && wide && traits.mixes_dtypes &&
-                      traits.softmax_in_place;
+                      traits.softmax_in_place && head_.softcap == 0;
   walk.ForEachPiece([&](const Rows& rows) {
     at::Tensor logits = Logits(walk, rows(walk.h));
     const at::Tensor index = rows(walk.index);
     const LossAndDerivative piece =
-        narrow ? NarrowCrossEntropy(std::move(logits), index, dtype)
-               : CrossEntropy(std::move(logits), index, options_);
+        narrow
+            ? NarrowCrossEntropy(std::move(logits), index, dtype)
+            : CrossEntropy(std::move(logits), index, head_.softcap, options_);
     rows(walk.losses).copy_(piece.losses);
     const at::Tensor d = piece.derivative.to(dtype);
     TimesWeight(d, walk, rows(walk.grad));
@@ -180,8 +188,8 @@ void LossHead::LossWithAdapters(Walk& walk) {
     const at::Tensor low_rank = rows(tape.low_rank);
     at::Tensor logits = Logits(walk, rows(walk.h));
     logits.add_(adapters_.AdapterOutput(low_rank).to(at::kFloat));
-    const LossAndDerivative piece =
-        CrossEntropy(std::move(logits), rows(walk.index), options_);
+    const LossAndDerivative piece = CrossEntropy(
+        std::move(logits), rows(walk.index), head_.softcap, options_);
     rows(walk.losses).copy_(piece.losses);
     // The adapters' gradients are sums over rows, so here s must multiply D
     // itself.

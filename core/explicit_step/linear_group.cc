@@ -5,7 +5,6 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "core/base/check.h"
@@ -235,8 +234,9 @@ at::Tensor ByThreads(const at::Tensor& x, const at::Tensor& w) {
 
 LinearGroup::LinearGroup(
     const std::vector<std::vector<const model::Linear*>>& parts,
-    const at::Tensor& norm_weight, const Options& options, LoraPack& pack)
-    : options_(options) {
+    const at::Tensor& norm_weight, const Options& options, LoraPack& pack,
+    std::vector<int64_t> widths)
+    : options_(options), widths_(std::move(widths)) {
   for (const auto& linears : parts) parts_.push_back(MakeOutputBlocks(linears));
   if (AnyAdapted(parts)) lora_ = pack.Add(parts, norm_weight);
 }
@@ -386,9 +386,15 @@ std::vector<at::Tensor> LinearGroup::Forward(const at::Tensor& x,
                                              const at::Tensor& residual,
                                              LoraTape& tape) const {
   std::vector<at::Tensor> y = Bases(x, residual);
-  if (lora_ == nullptr) return y;
-  AddAdapters(AdapterLowRank(x, tape), y);
-  return y;
+  if (lora_ != nullptr) AddAdapters(AdapterLowRank(x, tape), y);
+  return Divided(std::move(y));
+}
+
+std::vector<at::Tensor> LinearGroup::Divided(std::vector<at::Tensor> y) const {
+  if (widths_.empty()) return y;
+  std::vector<at::Tensor> columns = y[0].split_with_sizes(widths_, 1);
+  for (at::Tensor& x : columns) x = x.contiguous();
+  return columns;
 }
 
 std::vector<at::Tensor> LinearGroup::ForwardAgain(const at::Tensor& x,
@@ -396,7 +402,7 @@ std::vector<at::Tensor> LinearGroup::ForwardAgain(const at::Tensor& x,
                                                   const LoraTape& tape) const {
   std::vector<at::Tensor> y = Bases(x, residual);
   if (lora_ != nullptr) AddAdapters(tape.low_rank, y);
-  return y;
+  return Divided(std::move(y));
 }
 
 at::Tensor LinearGroup::AdapterLowRank(const at::Tensor& x,
@@ -436,18 +442,28 @@ at::Tensor LinearGroup::DroppedLowRank(const at::Tensor& x,
   return at::cat(low_rank, 1);
 }
 
-LinearGroup::Input LinearGroup::OfNorm(const at::Tensor& z,
-                                       const at::Tensor& rstd,
-                                       const model::RmsNorm& norm) const {
-  if (!wants_normed()) return {.tensor = [=] { return z; }, .rstd = rstd};
+LinearGroup::Input LinearGroup::OfNorm(
+    const at::Tensor& z, const at::Tensor& rstd,
+    const std::optional<model::RmsNorm>& norm) const {
+  if (!norm || !wants_normed()) {
+    return {.tensor = [=] { return z; }, .rstd = rstd};
+  }
   return {.tensor = [=, this, &norm] {
-    return NormApply(z, rstd, norm, options_);
+    return NormApply(z, rstd, *norm, options_);
   }};
 }
 
 at::Tensor LinearGroup::Backward(const std::vector<at::Tensor>& dy,
                                  const Input& input, const LoraTape& tape,
                                  bool wants_dx) const {
+  return widths_.empty()
+             ? PartsBackward(dy, input, tape, wants_dx)
+             : PartsBackward({at::cat(dy, 1)}, input, tape, wants_dx);
+}
+
+at::Tensor LinearGroup::PartsBackward(const std::vector<at::Tensor>& dy,
+                                      const Input& input, const LoraTape& tape,
+                                      bool wants_dx) const {
   base::CheckEqual(dy.size(), parts_.size(), "gradients and parts");
   at::Tensor dx;
   if (wants_dx) dx = BaseBackward(dy);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "core/lora/lora.h"
@@ -67,6 +68,13 @@ struct LoraGroup {
   double dropout = 0;
   bool draws() const;  // whether dropout is currently on
 };
+
+using Parts = std::vector<std::vector<const model::Linear*>>;
+
+// A norm's w for LoraGroup::norm_weight; undefined without a norm.
+inline at::Tensor WeightOf(const std::optional<model::RmsNorm>& norm) {
+  return norm ? norm->Factor() : at::Tensor();
+}
 
 // All adapters of a model in flat buffers. Refresh fills the buffers from the
 // parameters before a step and CollectGradients copies the gradients back after
@@ -154,17 +162,19 @@ class LinearGroup {
  public:
   // `parts` has the linears of each part; they must outlive this object.
   // `norm_weight` is w if the input is a norm's output z · rstd · w, else
-  // undefined.
+  // undefined. With `widths` one linear computes several outputs of these
+  // widths, and is the only one of `parts`: Forward returns, and Backward
+  // takes, one tensor for each.
   LinearGroup(const std::vector<std::vector<const model::Linear*>>& parts,
               const at::Tensor& norm_weight, const Options& options,
-              LoraPack& pack);
+              LoraPack& pack, std::vector<int64_t> widths = {});
 
   bool adapted() const { return lora_ != nullptr; }
   // Whether Backward adds to any gradient: of adapters, or of the weights.
   bool trained() const { return adapted() || options_.weights != nullptr; }
 
-  // One output per part. `residual` [tokens, out], if defined, is added to the
-  // first.
+  // One output per part, or per width. `residual` [tokens, out], if defined, is
+  // added to the first.
   std::vector<at::Tensor> Forward(const at::Tensor& x,
                                   const at::Tensor& residual,
                                   LoraTape& tape) const;
@@ -181,10 +191,10 @@ class LinearGroup {
     std::function<at::Tensor()> tensor;
     at::Tensor rstd = {};  // fp32 [tokens, 1], if `tensor` returns z
   };
-  // The Input for x = norm(z). `norm` is the one whose weight was passed to the
-  // constructor.
+  // The Input for x = norm(z), or x = z without it. `norm` is the one whose
+  // weight was passed to the constructor.
   Input OfNorm(const at::Tensor& z, const at::Tensor& rstd,
-               const model::RmsNorm& norm) const;
+               const std::optional<model::RmsNorm>& norm) const;
   // Adds to the gradients. Returns dx, or an undefined tensor if `wants_dx` is
   // false.
   at::Tensor Backward(const std::vector<at::Tensor>& dy, const Input& input,
@@ -256,7 +266,13 @@ class LinearGroup {
   void DroppedBackward(const at::Tensor& d_low_rank, const at::Tensor& x,
                        const LoraTape& tape, at::Tensor& dx) const;
 
+  std::vector<at::Tensor> Divided(std::vector<at::Tensor> y) const;
+  at::Tensor PartsBackward(const std::vector<at::Tensor>& dy,
+                           const Input& input, const LoraTape& tape,
+                           bool wants_dx) const;
+
   const Options options_;
+  const std::vector<int64_t> widths_;
   std::vector<OutputBlocks> parts_;
   LoraGroup* lora_ = nullptr;
 };

@@ -13,11 +13,6 @@ namespace {
 
 using backend::FusedNorm;
 
-// w in the dtype of activations.
-const at::Tensor& WeightOf(const model::RmsNorm& norm) {
-  return norm.copy.defined() ? norm.copy : norm.weight;
-}
-
 at::Tensor Rstd(const at::Tensor& x, double eps, const Options& options) {
   if (x.scalar_type() == at::kFloat) {  // Transformers' order of operations
     return x.square().mean({-1}, /*keepdim=*/true).add_(eps).rsqrt_();
@@ -69,7 +64,7 @@ Normed NormForward(const at::Tensor& x, const model::RmsNorm& norm,
   const profile::BlockMark mark("mpsd::norm");
   if (options.traits.fused_norm == FusedNorm::kWithBackward) {
     auto [y, rstd] =
-        at::_fused_rms_norm(x, norm.weight.sizes(), WeightOf(norm), norm.eps);
+        at::_fused_rms_norm(x, norm.weight.sizes(), norm.Factor(), norm.eps);
     return {y, rstd};
   }
   const at::Tensor rstd = Rstd(x, norm.eps, options);
@@ -80,9 +75,9 @@ at::Tensor NormApply(const at::Tensor& x, const at::Tensor& rstd,
                      const model::RmsNorm& norm, const Options& options) {
   if (options.traits.fused_norm != FusedNorm::kNone) {
     return std::get<0>(
-        at::_fused_rms_norm(x, norm.weight.sizes(), WeightOf(norm), norm.eps));
+        at::_fused_rms_norm(x, norm.weight.sizes(), norm.Factor(), norm.eps));
   }
-  return Scaled(x, rstd, options).mul_(WeightOf(norm));
+  return Scaled(x, rstd, options).mul_(norm.Factor());
 }
 
 at::Tensor NormBackward(const at::Tensor& dy, const at::Tensor& x,
@@ -93,7 +88,7 @@ at::Tensor NormBackward(const at::Tensor& dy, const at::Tensor& x,
   const bool trained = norm.weight.requires_grad();
   if (options.traits.fused_norm == FusedNorm::kWithBackward) {
     auto [dx, dw] = at::_fused_rms_norm_backward(
-        dy, x, norm.weight.sizes(), rstd, WeightOf(norm), {true, trained});
+        dy, x, norm.weight.sizes(), rstd, norm.Factor(), {true, trained});
     if (trained) AddSum(norm.weight.grad(), dw, options);
     return residual.defined() ? dx.add_(residual) : dx;
   }
@@ -105,10 +100,38 @@ at::Tensor NormBackward(const at::Tensor& dy, const at::Tensor& x,
            options);
   }
   const double n = static_cast<double>(x.size(-1));
-  const at::Tensor g = dy * WeightOf(norm);
+  const at::Tensor g = dy * norm.Factor();
   const at::Tensor dot = at::mul(g, x).sum({-1}, /*keepdim=*/true, at::kFloat);
   const at::Tensor factor = dot.mul_(rstd.pow(3)).mul_(1 / n);
   return Combine(residual, g, rstd, x, factor, options);
+}
+
+Normed NormForward(const at::Tensor& x,
+                   const std::optional<model::RmsNorm>& norm,
+                   const Options& options) {
+  return norm ? NormForward(x, *norm, options) : Normed{x, {}};
+}
+
+at::Tensor NormBackward(const at::Tensor& dy, const at::Tensor& x,
+                        const at::Tensor& rstd,
+                        const std::optional<model::RmsNorm>& norm,
+                        const at::Tensor& residual, const Options& options) {
+  return norm ? NormBackward(dy, x, rstd, *norm, residual, options)
+              : dy + residual;
+}
+
+at::Tensor ResidualSum::Forward(const at::Tensor& z, const at::Tensor& x,
+                                Tape& tape, const Options& options) const {
+  if (plain()) return z;
+  const Normed n = NormForward(z, norm, options);
+  if (norm) tape = {z, n.rstd};
+  return at::add(x, n.y, scale);
+}
+
+at::Tensor ResidualSum::Backward(const at::Tensor& dh, const Tape& tape,
+                                 const Options& options) const {
+  const at::Tensor d = scale == 1 ? dh : dh * scale;
+  return norm ? NormBackward(d, tape.z, tape.rstd, *norm, {}, options) : d;
 }
 
 }  // namespace mpsd::explicit_step

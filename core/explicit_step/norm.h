@@ -3,6 +3,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
+
 #include "core/explicit_step/linear_group.h"
 #include "core/model/layers.h"
 
@@ -25,7 +27,7 @@ struct Normed {
 // RMSNorm. x, y, dy and dx [.., n], w and dw [n], rstd [.., 1]; mean and sum
 // run over the last dimension, Σ over all others. Forward:
 //   rstd = rsqrt(mean(x²) + eps)
-//   y    = x · rstd · w
+//   y    = x · rstd · w, w being RmsNorm::Factor
 // Backward:
 //   g  = dy ∘ w
 //   dx = rstd · g − x · rstd³ · sum(g ∘ x) / n
@@ -43,5 +45,39 @@ at::Tensor NormApply(const at::Tensor& x, const at::Tensor& rstd,
 at::Tensor NormBackward(const at::Tensor& dy, const at::Tensor& x,
                         const at::Tensor& rstd, const model::RmsNorm& norm,
                         const at::Tensor& residual, const Options& options);
+
+// The same for a norm that a layer may lack: then y = x, without rstd.
+Normed NormForward(const at::Tensor& x,
+                   const std::optional<model::RmsNorm>& norm,
+                   const Options& options);
+at::Tensor NormBackward(const at::Tensor& dy, const at::Tensor& x,
+                        const at::Tensor& rstd,
+                        const std::optional<model::RmsNorm>& norm,
+                        const at::Tensor& residual, const Options& options);
+
+// h = x + s · m(z): what a block adds to its input. x, z, h and dh [tokens,
+// hidden_size]; z is the output of the block's last linear, m a norm that the
+// layer may lack.
+struct ResidualSum {
+  // Kept for the backward if there is a norm.
+  struct Tape {
+    at::Tensor z, rstd;
+  };
+
+  const std::optional<model::RmsNorm>& norm;  // m
+  double scale = 1;                           // s
+
+  // Whether h is x + z: the linear adds x to its output, so that z is h.
+  bool plain() const { return scale == 1 && !norm; }
+  // What that linear adds to its output; may be undefined.
+  at::Tensor Residual(const at::Tensor& x) const {
+    return plain() ? x : at::Tensor();
+  }
+  at::Tensor Forward(const at::Tensor& z, const at::Tensor& x, Tape& tape,
+                     const Options& options) const;
+  // dz
+  at::Tensor Backward(const at::Tensor& dh, const Tape& tape,
+                      const Options& options) const;
+};
 
 }  // namespace mpsd::explicit_step

@@ -53,6 +53,13 @@ std::string ClassPrefix(const std::string& model_type) {
   if (model_type == "mistral") return "Mistral";
   if (model_type == "qwen2") return "Qwen2";
   if (model_type == "qwen3") return "Qwen3";
+  if (model_type == "smollm3") return "SmolLM3";
+  if (model_type == "granite") return "Granite";
+  if (model_type == "phi3") return "Phi3";
+  if (model_type == "gemma2") return "Gemma2";
+  if (model_type == "gemma3_text") return "Gemma3";
+  if (model_type == "olmo2") return "Olmo2";
+  if (model_type == "olmo3") return "Olmo3";
   return "Llama";
 }
 
@@ -79,7 +86,9 @@ std::string Architecture(const spec::ModelConfig& config, spec::Task task) {
   const char* suffix = "ForCausalLM";
   if (task == spec::Task::kSeqCls) suffix = "ForSequenceClassification";
   if (task == spec::Task::kImageCls) suffix = "ForImageClassification";
-  return ClassPrefix(config.model_type) + suffix;
+  std::string prefix = ClassPrefix(config.model_type);
+  if (prefix == "Gemma3" && task == spec::Task::kSeqCls) prefix += "Text";
+  return prefix + suffix;
 }
 
 absl::Status WriteConfig(const fs::path& from, const fs::path& to,

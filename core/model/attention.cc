@@ -59,9 +59,10 @@ at::Tensor PlainAttention(const at::Tensor& q, const at::Tensor& k,
 
 }  // namespace
 
-const char* CausalName(AttentionKernel kernel) {
-  return kernel == AttentionKernel::kTiled ? "tiled"
-                                           : "scaled_dot_product_attention";
+const char* CausalName(AttentionKernel kernel, double softcap) {
+  return kernel == AttentionKernel::kTiled || softcap > 0
+             ? "tiled"
+             : "scaled_dot_product_attention";
 }
 
 const char* BidirectionalName(const at::Tensor& q, const at::Tensor& k,
@@ -74,7 +75,9 @@ const char* BidirectionalName(const at::Tensor& q, const at::Tensor& k,
 at::Tensor CausalAttention(const at::Tensor& q, const at::Tensor& k,
                            const at::Tensor& v, const AttentionMask& mask,
                            AttentionKernel kernel) {
-  if (kernel == AttentionKernel::kTiled) return TiledAttention(q, k, v, mask);
+  if (kernel == AttentionKernel::kTiled || mask.softcap > 0) {
+    return TiledAttention(q, k, v, mask);
+  }
   const int64_t length = q.size(2);
   const bool plain =
       !mask.segments.defined() && (mask.window == 0 || mask.window >= length);
@@ -84,7 +87,8 @@ at::Tensor CausalAttention(const at::Tensor& q, const at::Tensor& k,
   if (!plain) seen = FullMask(mask, length, q.device());
   return at::scaled_dot_product_attention(
       q, RepeatHeads(k, q.size(1)), RepeatHeads(v, q.size(1)), seen,
-      /*dropout_p=*/0.0, /*is_causal=*/plain);
+      /*dropout_p=*/0.0, /*is_causal=*/plain,
+      mask.scale > 0 ? std::optional<double>(mask.scale) : std::nullopt);
 }
 
 at::Tensor PaddingMask(const at::Tensor& lengths, int64_t length,
@@ -128,6 +132,7 @@ using torch::autograd::variable_list;
 struct Geometry {
   int64_t rows, heads, kv_heads, length, dim, tile, window;
   bool causal;
+  double scale, softcap;
   int64_t group() const { return heads / kv_heads; }
   int64_t tiles() const { return (length + tile - 1) / tile; }
   int64_t begin(int64_t t) const { return t * tile; }
@@ -203,11 +208,16 @@ at::Tensor Hidden(const Geometry& g, const at::Tensor& segments, int64_t tq,
 }
 
 // The scaled scores of one pair of tiles, −inf where hidden: [rows·kv_heads,
-// group·size(tq), size(tk)].
+// group·size(tq), size(tk)]. Of capped scores c · t, t if `capped` is given.
 at::Tensor Scores(const at::Tensor& q, const at::Tensor& k, const Geometry& g,
-                  const Masks& masks, int64_t tq, int64_t tk) {
-  at::Tensor scores =
-      at::bmm(q, k.transpose(1, 2)).mul_(1.0 / std::sqrt(g.dim));
+                  const Masks& masks, int64_t tq, int64_t tk,
+                  at::Tensor* capped = nullptr) {
+  at::Tensor scores = at::bmm(q, k.transpose(1, 2)).mul_(g.scale);
+  if (g.softcap > 0) {
+    const at::Tensor t = scores.mul_(1 / g.softcap).tanh_();
+    if (capped != nullptr) *capped = t;
+    scores = t * g.softcap;
+  }
   if (masks.keys.defined()) {
     scores.view({-1, g.group(), g.size(tq), g.size(tk)})
         .add_(masks.keys.narrow(3, g.begin(tk), g.size(tk)));
@@ -281,7 +291,6 @@ Gradients Backward(const at::Tensor& q, const at::Tensor& k,
                    const at::Tensor& v, const ForwardResult& forwarded,
                    const at::Tensor& dout, const Masks& masks,
                    const Geometry& g) {
-  const double scale = 1.0 / std::sqrt(g.dim);
   // rowsum(do ∘ out) needs no tile of p, so it is computed once for all tiles.
   const at::Tensor delta = (dout * forwarded.out).sum(-1, /*keepdim=*/true);
   const at::Tensor lse = forwarded.lse.unsqueeze(-1);
@@ -301,15 +310,17 @@ Gradients Backward(const at::Tensor& q, const at::Tensor& k,
     at::Tensor dq = at::zeros_like(query);
     for (int64_t tk = g.first_key_tile(tq); tk <= g.last_key_tile(tq); ++tk) {
       const at::Tensor key = KeyTile(k, g, tk);
+      at::Tensor capped;
       const at::Tensor p =
-          at::exp(Scores(query, key, g, masks, tq, tk) - lse_tile);
+          at::exp(Scores(query, key, g, masks, tq, tk, &capped) - lse_tile);
       // Transposed left operands are made contiguous: fp32 GEMMs with
       // transposed views on the left are wrong on MPS (pytorch#193487).
       const at::Tensor pt = p.transpose(1, 2).contiguous();
       dv[tk].add_(at::bmm(pt, dout_tile));
       const at::Tensor dp =
           at::bmm(dout_tile, KeyTile(v, g, tk).transpose(1, 2));
-      const at::Tensor ds = (p * (dp - delta_tile)).mul_(scale);
+      const at::Tensor ds = (p * (dp - delta_tile)).mul_(g.scale);
+      if (capped.defined()) ds.mul_(1 - capped.square());
       dq.add_(at::bmm(ds, key));
       dk[tk].add_(at::bmm(ds.transpose(1, 2).contiguous(), query));
     }
@@ -331,8 +342,9 @@ class TiledAttentionFunction
                             const at::Tensor& k, const at::Tensor& v,
                             const std::optional<at::Tensor>& maybe_segments,
                             const std::optional<at::Tensor>& maybe_keys,
-                            bool causal, int64_t window, int64_t tile) {
-    const Geometry g = GeometryOf(q, k, tile, window, causal);
+                            bool causal, int64_t window, double scale,
+                            double softcap, int64_t tile) {
+    const Geometry g = GeometryOf(q, k, tile, window, causal, scale, softcap);
     const Masks masks = MasksOf(maybe_segments.value_or(at::Tensor()),
                                 maybe_keys.value_or(at::Tensor()), g);
     const ForwardResult result =
@@ -341,6 +353,8 @@ class TiledAttentionFunction
         {q, k, v, masks.segments, masks.keys, result.out, result.lse});
     ctx->saved_data["causal"] = causal;
     ctx->saved_data["window"] = window;
+    ctx->saved_data["scale"] = scale;
+    ctx->saved_data["softcap"] = softcap;
     ctx->saved_data["tile"] = tile;
     return result.out.reshape(q.sizes()).to(q.scalar_type());
   }
@@ -352,11 +366,13 @@ class TiledAttentionFunction
     const Masks masks{.segments = saved[kSegments], .keys = saved[kKeys]};
     const Geometry g = GeometryOf(q, k, ctx->saved_data["tile"].toInt(),
                                   ctx->saved_data["window"].toInt(),
-                                  ctx->saved_data["causal"].toBool());
+                                  ctx->saved_data["causal"].toBool(),
+                                  ctx->saved_data["scale"].toDouble(),
+                                  ctx->saved_data["softcap"].toDouble());
     const Gradients grad = Backward(Group(q, g), Group(k, g), Group(v, g),
                                     forwarded, Group(grads[0], g), masks, g);
-    // One per argument of forward; the five after q, k and v have none.
-    variable_list result(8);
+    // One per argument of forward; the seven after q, k and v have none.
+    variable_list result(10);
     result[0] = grad.dq.reshape(q.sizes()).to(q.scalar_type());
     result[1] = grad.dk.reshape(k.sizes()).to(k.scalar_type());
     result[2] = grad.dv.reshape(v.sizes()).to(v.scalar_type());
@@ -365,7 +381,8 @@ class TiledAttentionFunction
 
  private:
   static Geometry GeometryOf(const at::Tensor& q, const at::Tensor& k,
-                             int64_t tile, int64_t window, bool causal) {
+                             int64_t tile, int64_t window, bool causal,
+                             double scale, double softcap) {
     base::CheckLess(0, tile, "queries of a tile");
     base::CheckEqual(q.size(1) % k.size(1), 0, "heads beyond whole groups");
     return {.rows = q.size(0),
@@ -375,7 +392,9 @@ class TiledAttentionFunction
             .dim = q.size(3),
             .tile = tile,
             .window = window,
-            .causal = causal};
+            .causal = causal,
+            .scale = scale > 0 ? scale : 1.0 / std::sqrt(q.size(3)),
+            .softcap = softcap};
   }
 };
 
@@ -389,9 +408,9 @@ std::optional<at::Tensor> IfDefined(const at::Tensor& tensor) {
 at::Tensor TiledAttention(const at::Tensor& q, const at::Tensor& k,
                           const at::Tensor& v, const AttentionMask& mask,
                           int64_t tile) {
-  return TiledAttentionFunction::apply(q, k, v, IfDefined(mask.segments),
-                                       IfDefined(mask.keys), mask.causal,
-                                       mask.window, tile);
+  return TiledAttentionFunction::apply(
+      q, k, v, IfDefined(mask.segments), IfDefined(mask.keys), mask.causal,
+      mask.window, mask.scale, mask.softcap, tile);
 }
 
 }  // namespace mpsd::attention

@@ -21,6 +21,9 @@ struct AttentionMask {
   // False: a token also sees later tokens, and `keys` says which are real.
   bool causal = true;
   at::Tensor keys = {};  // as made by PaddingMask; undefined: all are real
+  double scale = 0;      // of the scores q kᵀ; 0: 1 / sqrt(head_dim)
+  // As HeadShape::softcap; then TiledAttention computes on every device.
+  double softcap = 0;
 };
 
 enum class AttentionKernel {
@@ -45,11 +48,11 @@ struct AttentionRan {
 // The kernel that CausalAttention or BidirectionalAttention uses:
 // "scaled_dot_product_attention" (ATen's choice of kernels), "tiled", or
 // "plain", which keeps the whole matrix of probabilities.
-const char* CausalName(AttentionKernel kernel);
+const char* CausalName(AttentionKernel kernel, double softcap = 0);
 const char* BidirectionalName(const at::Tensor& q, const at::Tensor& k,
                               double dropout, AttentionKernel kernel);
 
-// softmax(q kᵀ / sqrt(head_dim) + mask) v, causal.
+// softmax(scale q kᵀ + mask) v, causal.
 //   q [rows, heads, length, head_dim]
 //   k, v [rows, kv_heads, length, head_dim], heads a multiple of kv_heads
 // Returns [rows, heads, length, head_dim] in q's dtype.

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -25,7 +26,9 @@ std::vector<int64_t> SegmentLengths(const at::Tensor& segment_ids) {
 }
 
 HeadShape EachWithKeys(const HeadShape& shape) {
-  return {.heads = shape.heads, .kv_heads = shape.heads, .dim = shape.dim};
+  HeadShape each = shape;
+  each.kv_heads = shape.heads;
+  return each;
 }
 
 at::Tensor SwapTokensAndHeads(const at::Tensor& x) { return x.transpose(1, 2); }
@@ -110,6 +113,7 @@ void ChooseKernels(const HeadShape& shape, const Options& options,
     plan.forward = forward;
     plan.backward = backward;
   };
+  if (shape.softcap > 0) return choose(Kernel::kBlocked, Kernel::kBlocked);
   switch (options.traits.fused_attention) {
     case FusedAttention::kNone:
       return choose(Kernel::kBlocked, Kernel::kBlocked);
@@ -179,6 +183,8 @@ AttentionPlan PlanAttention(const TokenLayout& layout, int64_t window,
   AttentionPlan plan;
   plan.rows = layout.rows;
   plan.length = layout.length;
+  plan.scale = shape.scale > 0 ? shape.scale : 1 / std::sqrt(shape.dim);
+  plan.softcap = shape.softcap;
   plan.by_position = by_position;
   // A window that hides nothing is dropped: more kernels then support the rows.
   plan.window = window < plan.length ? window : 0;

@@ -37,6 +37,9 @@ std::vector<int64_t> SegmentLengths(const at::Tensor& segment_ids);
 // keys and values of one kv head.
 struct HeadShape {
   int64_t heads, kv_heads, dim;
+  double scale = 0;  // of the scores q kᵀ; 0: 1 / sqrt(dim)
+  // c: scores are c · tanh(scale q kᵀ / c) before the mask; 0: not capped.
+  double softcap = 0;
 };
 
 // The shape in which each query head has its own keys and values.
@@ -94,6 +97,7 @@ struct AttentionPlan {
   PlannedKernel forward = PlannedKernel::kBlocked;
   PlannedKernel backward = PlannedKernel::kBlocked;
   int64_t rows = 0, length = 0, window = 0;
+  double scale = 0, softcap = 0;  // of the scores
   // False: tokens are stored row by row. True: position by position, and row by
   // row within a position.
   bool by_position = false;
@@ -120,6 +124,7 @@ struct AttentionPlan {
 // Chooses how attention runs:
 //
 //   backend     inputs                                   forward  backward
+//   all         capped scores                            blocked  blocked
 //   MPS         all                                      blocked  blocked
 //   CPU         a window shorter than the rows           blocked  blocked
 //               fp32, no window, not packed              flash    blocked

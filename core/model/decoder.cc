@@ -4,6 +4,9 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
+#include <map>
+
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/device/block_mark.h"
@@ -25,31 +28,77 @@ attention::TokenLayout DecoderInputs::layout() const {
           segment_lengths};
 }
 
+int64_t DecoderInputs::longest() const {
+  return segment_lengths.empty() ? input_ids.size(1)
+                                 : *std::max_element(segment_lengths.begin(),
+                                                     segment_lengths.end());
+}
+
 at::Tensor Decoder::Hidden(const DecoderInputs& inputs) const {
   std::optional<profile::BlockMark> embedding("mpsd::embedding");
-  at::Tensor x = embedding_.Forward(inputs.input_ids, dtype());
+  at::Tensor x = Embed(inputs.input_ids);
   at::Tensor positions = inputs.position_ids;
   if (!positions.defined()) {
     const at::Tensor& ids = inputs.input_ids;
     positions = at::arange(ids.size(1), ids.options()).unsqueeze(0);
   }
-  const RotaryTable table = rotary_.Table(positions, dtype());
+  std::map<spec::LayerRope, RotaryTable> tables;
+  for (const DecoderLayer& layer : layers_) {
+    if (tables.contains(layer.rope)) continue;
+    tables[layer.rope] = Table(layer.rope, positions, inputs.longest());
+  }
   embedding.reset();
   size_t index = 0;
   for (const DecoderLayer& layer : layers_) {
     // Captured by value: a recomputed block runs again after this call has
     // returned.
-    auto run = [this, &layer, table,
+    auto run = [this, &layer, table = tables[layer.rope],
                 segments = inputs.segment_ids](const at::Tensor& in) {
       return RunLayer(layer, in, table, segments);
     };
     x = RunBlock(index++, run, x, DrawsDropout(layer));
   }
-  return norm_.Forward(x);
+  const at::Tensor n = norm_.Forward(x);
+  return head_scale() == 1 ? n : n * head_scale();
+}
+
+at::Tensor Decoder::Embed(const at::Tensor& ids) const {
+  const at::Tensor x = embedding_.Forward(ids, dtype());
+  const double scale = embedding_scale();
+  return scale == 1 ? x : x * scale;
+}
+
+double Decoder::embedding_scale() const {
+  const double scale = config_.embedding_scale;
+  if (!config_.rounds_embedding_scale) return scale;
+  return at::full({}, scale, dtype()).item<double>();
+}
+
+RotaryTable Decoder::Table(spec::LayerRope rope, const at::Tensor& positions,
+                           int64_t longest) const {
+  if (rope == spec::LayerRope::kNone) return {};
+  return (rope == spec::LayerRope::kLocal ? local_rotary_ : rotary_)
+      .Table(positions, dtype(), longest);
+}
+
+namespace {
+
+at::Tensor MaybeNormed(const at::Tensor& x,
+                       const std::optional<RmsNorm>& norm) {
+  return norm ? norm->Forward(x) : x;
+}
+
+}  // namespace
+
+at::Tensor Decoder::Add(const at::Tensor& x, const at::Tensor& added,
+                        const std::optional<RmsNorm>& norm) const {
+  const double scale = config_.residual_scale;
+  const at::Tensor n = MaybeNormed(added, norm);
+  return scale == 1 ? x + n : at::add(x, n, scale);
 }
 
 at::Tensor Decoder::Logits(const DecoderInputs& inputs) const {
-  return head_.Forward(Hidden(inputs));
+  return Capped(head_.Forward(Hidden(inputs)), head_.softcap);
 }
 
 at::Tensor Decoder::Attend(const DecoderLayer& layer, const at::Tensor& x,
@@ -60,36 +109,70 @@ at::Tensor Decoder::Attend(const DecoderLayer& layer, const at::Tensor& x,
   auto heads = [&](const at::Tensor& y, int64_t n) {
     return y.view({rows, length, n, config_.head_dim});
   };
-  at::Tensor q = heads(layer.q.Forward(x), config_.num_attention_heads);
-  at::Tensor k = heads(layer.k.Forward(x), config_.num_key_value_heads);
-  const at::Tensor v = heads(layer.v.Forward(x), config_.num_key_value_heads);
-  if (layer.q_norm) q = layer.q_norm->Forward(q);
-  if (layer.k_norm) k = layer.k_norm->Forward(k);
-  NoteAttention(attention::CausalName(options_.attention));
-  const at::Tensor out = attention::CausalAttention(
-      Rotary::Apply(q.transpose(1, 2), table),
-      Rotary::Apply(k.transpose(1, 2), table), v.transpose(1, 2),
-      {segments, layer.window}, options_.attention);
+  at::Tensor q = layer.q.Forward(x), k, v;
+  if (config_.fused) {
+    const auto parts = q.split_with_sizes(
+        {config_.q_size(), config_.kv_size(), config_.kv_size()}, -1);
+    q = parts[0];
+    k = parts[1];
+    v = parts[2];
+  } else {
+    k = layer.k.Forward(x);
+    v = layer.v.Forward(x);
+  }
+  if (config_.qk_norm_whole) {
+    q = MaybeNormed(q, layer.q_norm);
+    k = MaybeNormed(k, layer.k_norm);
+  }
+  q = heads(q, config_.num_attention_heads);
+  k = heads(k, config_.num_key_value_heads);
+  v = heads(v, config_.num_key_value_heads);
+  if (!config_.qk_norm_whole) {
+    q = MaybeNormed(q, layer.q_norm);
+    k = MaybeNormed(k, layer.k_norm);
+  }
+  NoteAttention(
+      attention::CausalName(options_.attention, config_.attention_softcap));
+  attention::AttentionMask mask{segments, layer.window};
+  mask.scale = config_.attention_scale;
+  mask.softcap = config_.attention_softcap;
+  const at::Tensor out =
+      attention::CausalAttention(Rotary::Apply(q.transpose(1, 2), table),
+                                 Rotary::Apply(k.transpose(1, 2), table),
+                                 v.transpose(1, 2), mask, options_.attention);
   return layer.o.Forward(out.transpose(1, 2).reshape({rows, length, -1}));
 }
 
 at::Tensor Decoder::RunLayer(const DecoderLayer& layer, const at::Tensor& x,
                              const RotaryTable& table,
                              const at::Tensor& segments) const {
-  const at::Tensor h =
-      x + Attend(layer, layer.input_norm.Forward(x), table, segments);
+  const at::Tensor h = Add(
+      x, Attend(layer, MaybeNormed(x, layer.attention_norm), table, segments),
+      layer.attention_out_norm);
   const profile::BlockMark mark("mpsd::mlp");
-  const at::Tensor n = layer.post_attention_norm.Forward(h);
+  const at::Tensor n = MaybeNormed(h, layer.mlp_norm);
   // Gate before up: dropout draws its masks in the order of PEFT's forward.
-  const at::Tensor gate = at::silu(layer.gate.Forward(n));
-  return h + layer.down.Forward(gate * layer.up.Forward(n));
+  at::Tensor gate = layer.gate.Forward(n), up;
+  if (config_.fused) {
+    const auto parts = gate.chunk(2, -1);
+    gate = parts[0].contiguous();
+    up = parts[1].contiguous();
+  } else {
+    up = layer.up.Forward(n);
+  }
+  return Add(h, layer.down.Forward(Activate(gate, config_.hidden_act) * up),
+             layer.mlp_out_norm);
 }
 
 std::vector<Linear*> Decoder::Linears() {
   std::vector<Linear*> linears;
   for (DecoderLayer& l : layers_) {
-    linears.insert(linears.end(),
-                   {&l.q, &l.k, &l.v, &l.o, &l.gate, &l.up, &l.down});
+    if (config_.fused) {
+      linears.insert(linears.end(), {&l.o, &l.q, &l.gate, &l.down});
+    } else {
+      linears.insert(linears.end(),
+                     {&l.q, &l.k, &l.v, &l.o, &l.gate, &l.up, &l.down});
+    }
   }
   linears.push_back(&head_);
   return linears;
@@ -99,12 +182,16 @@ std::vector<NamedWeight> Decoder::NamedWeights() {
   WeightList list;
   list.Add(embedding_);
   for (DecoderLayer& l : layers_) {
-    for (Linear* linear : {&l.q, &l.k, &l.v, &l.o}) list.Add(*linear);
+    if (config_.fused) list.Add(l.o);
+    for (Linear* linear : {&l.q, &l.k, &l.v}) list.Add(*linear);
+    if (!config_.fused) list.Add(l.o);
     if (l.q_norm) list.Add(*l.q_norm);
     if (l.k_norm) list.Add(*l.k_norm);
     for (Linear* linear : {&l.gate, &l.up, &l.down}) list.Add(*linear);
-    list.Add(l.input_norm);
-    list.Add(l.post_attention_norm);
+    for (auto* norm : {&l.attention_norm, &l.attention_out_norm, &l.mlp_norm,
+                       &l.mlp_out_norm}) {
+      if (*norm) list.Add(**norm);
+    }
   }
   list.Add(norm_);
   // A language model's loss adds up the gradients of chunks in the dtype of the
@@ -172,23 +259,39 @@ class DecoderLoader {
       return reader_.MakeLinear(name, out, in, bias);
     };
     const int64_t width = c_.hidden_size, inner = c_.intermediate_size;
-    const at::Tensor qk = PlaceOfBoth(a + "q_proj", a + "k_proj");
-    layer.q = linear(a + "q_proj", c_.q_size(), width, c_.qkv_bias);
-    MoveWeight(layer.q, qk, 0);
-    layer.k = linear(a + "k_proj", c_.kv_size(), width, c_.qkv_bias);
-    MoveWeight(layer.k, qk, c_.q_size());
-    layer.v = linear(a + "v_proj", c_.kv_size(), width, c_.qkv_bias);
-    layer.o = linear(a + "o_proj", width, c_.q_size(), c_.o_bias);
-    if (c_.qk_norm) {
-      layer.q_norm = Norm(a + "q_norm", c_.head_dim);
-      layer.k_norm = Norm(a + "k_norm", c_.head_dim);
+    if (c_.fused) {
+      layer.o = linear(a + "o_proj", width, c_.q_size(), c_.o_bias);
+      layer.q = linear(a + "qkv_proj", c_.q_size() + 2 * c_.kv_size(), width,
+                       c_.qkv_bias);
+      layer.gate = linear(m + "gate_up_proj", 2 * inner, width, c_.mlp_bias);
+    } else {
+      const at::Tensor qk = PlaceOfBoth(a + "q_proj", a + "k_proj");
+      layer.q = linear(a + "q_proj", c_.q_size(), width, c_.qkv_bias);
+      MoveWeight(layer.q, qk, 0);
+      layer.k = linear(a + "k_proj", c_.kv_size(), width, c_.qkv_bias);
+      MoveWeight(layer.k, qk, c_.q_size());
+      layer.v = linear(a + "v_proj", c_.kv_size(), width, c_.qkv_bias);
+      layer.o = linear(a + "o_proj", width, c_.q_size(), c_.o_bias);
     }
-    layer.gate = linear(m + "gate_proj", inner, width, c_.mlp_bias);
-    layer.up = linear(m + "up_proj", inner, width, c_.mlp_bias);
+    if (c_.qk_norm) {
+      layer.q_norm = Norm(a + "q_norm", c_.q_norm_size());
+      layer.k_norm = Norm(a + "k_norm", c_.k_norm_size());
+    }
+    if (!c_.fused) {
+      layer.gate = linear(m + "gate_proj", inner, width, c_.mlp_bias);
+      layer.up = linear(m + "up_proj", inner, width, c_.mlp_bias);
+    }
     layer.down = linear(m + "down_proj", width, inner, c_.mlp_bias);
-    layer.input_norm = Norm(p + "input_layernorm", width);
-    layer.post_attention_norm = Norm(p + "post_attention_layernorm", width);
+    const auto norm = [&](const std::string& name) {
+      return name.empty() ? std::nullopt
+                          : std::optional<RmsNorm>(Norm(p + name, width));
+    };
+    layer.attention_norm = norm(c_.norms.attention);
+    layer.attention_out_norm = norm(c_.norms.attention_output);
+    layer.mlp_norm = norm(c_.norms.mlp);
+    layer.mlp_out_norm = norm(c_.norms.mlp_output);
     if (!c_.sliding_window.empty()) layer.window = c_.sliding_window[i];
+    if (!c_.rope.empty()) layer.rope = c_.rope[i];
   }
 
   // Memory for the adjacent weights of q and k, so that one GEMM computes both;
@@ -228,10 +331,11 @@ class DecoderLoader {
       model.head_ =
           reader_.MakeLinear(kHead, c_.vocab_size, c_.hidden_size, false);
     }
+    if (c_.num_labels == 0) model.head_.softcap = c_.logits_softcap;
   }
 
   RmsNorm Norm(const std::string& name, int64_t size) {
-    return reader_.MakeRmsNorm(name, size, c_.rms_norm_eps);
+    return reader_.MakeRmsNorm(name, size, c_.rms_norm_eps, c_.norms_add_one);
   }
 
   static constexpr char kEmbedding[] = "model.embed_tokens";

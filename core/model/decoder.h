@@ -19,15 +19,19 @@
 
 namespace mpsd::model {
 
-// One decoder block of the Llama family:
-//   h = x + o(attention(rope(q(n₁ x)), rope(k(n₁ x)), v(n₁ x)))
-//   y = h + down(silu(gate(n₂ h)) ∘ up(n₂ h))
+// One decoder block, s being config.residual_scale:
+//   h = x + s · m₁(o(attention(rope(q(n₁ x)), rope(k(n₁ x)), v(n₁ x))))
+//   y = h + s · m₂(down(act(gate(n₂ h)) ∘ up(n₂ h)))
+// Each norm may be absent. With config.fused the linear q also makes k and v,
+// and gate makes up; k, v and up are then empty.
 struct DecoderLayer {
-  RmsNorm input_norm, post_attention_norm;
+  std::optional<RmsNorm> attention_norm, attention_out_norm;  // n₁, m₁
+  std::optional<RmsNorm> mlp_norm, mlp_out_norm;              // n₂, m₂
   Linear q, k, v, o;
-  std::optional<RmsNorm> q_norm, k_norm;  // per head, before rope (Qwen3)
+  std::optional<RmsNorm> q_norm, k_norm;  // before rope
   Linear gate, up, down;
   int64_t window = 0;  // sliding attention; 0: full
+  spec::LayerRope rope = spec::LayerRope::kMain;
 };
 
 struct DecoderInputs {
@@ -41,6 +45,8 @@ struct DecoderInputs {
   std::vector<int64_t> segment_lengths = {};
 
   attention::TokenLayout layout() const;
+  // The tokens of the longest row or packed segment.
+  int64_t longest() const;
 };
 
 // A causal language model with its Hugging Face weights.
@@ -59,7 +65,10 @@ class Decoder : public Network {
       const WeightSource& source, const spec::ModelConfig& config,
       const std::function<void(double)>& progress = nullptr);
 
-  // The output of the final norm, [rows, length, hidden_size].
+  // The embeddings, scaled: [.., hidden_size].
+  at::Tensor Embed(const at::Tensor& ids) const;
+  // The output of the final norm, times config.logits_scale below a language
+  // model's head: [rows, length, hidden_size].
   at::Tensor Hidden(const DecoderInputs& inputs) const;
   // [rows, length, vocab_size]. For tests and tools; training uses losses.h,
   // which never has all logits in memory.
@@ -69,14 +78,27 @@ class Decoder : public Network {
   const std::vector<DecoderLayer>& layers() const { return layers_; }
   const RmsNorm& norm() const { return norm_; }
   const Linear& head() const { return head_; }
-  const Rotary& rotary() const { return rotary_; }
+  // The cosines and sines for layers with `rope`.
+  RotaryTable Table(spec::LayerRope rope, const at::Tensor& positions,
+                    int64_t longest = 0) const;
+  // What multiplies the embeddings.
+  double embedding_scale() const;
+  // What multiplies the input of the head.
+  double head_scale() const {
+    return config_.num_labels > 0 ? 1 : config_.logits_scale;
+  }
 
   std::vector<Linear*> Linears() override;
   std::vector<NamedWeight> NamedWeights() override;
 
  private:
   Decoder(const spec::ModelConfig& config, const WeightSource& source)
-      : Network(config, source.dtype), rotary_(config, source.device) {}
+      : Network(config, source.dtype),
+        rotary_(config, source.device),
+        local_rotary_(config, source.device, spec::LayerRope::kLocal) {}
+  // x + residual_scale · norm(added)
+  at::Tensor Add(const at::Tensor& x, const at::Tensor& added,
+                 const std::optional<RmsNorm>& norm) const;
   at::Tensor RunLayer(const DecoderLayer& layer, const at::Tensor& x,
                       const RotaryTable& table,
                       const at::Tensor& segments) const;
@@ -88,7 +110,7 @@ class Decoder : public Network {
   std::vector<DecoderLayer> layers_;
   RmsNorm norm_;
   Linear head_;
-  Rotary rotary_;
+  Rotary rotary_, local_rotary_;
 };
 
 }  // namespace mpsd::model

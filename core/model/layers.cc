@@ -9,6 +9,7 @@
 #include <torch/custom_class.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <numbers>
 #include <tuple>
@@ -504,11 +505,25 @@ at::Tensor Dropout::Backward(const at::Tensor& dy,
              : dy * mask;
 }
 
+at::Tensor RmsNorm::Factor() const {
+  const at::Tensor& w = copy.defined() ? copy : weight;
+  if (!one_more.defined()) return w;
+  if (!weight.requires_grad()) return one_more;
+  return (weight.detach() + 1).to(w.scalar_type());
+}
+
+at::Tensor Capped(const at::Tensor& x, double softcap) {
+  return softcap > 0 ? at::tanh(x / softcap) * softcap : x;
+}
+
 at::Tensor RmsNorm::Forward(const at::Tensor& x) const {
   const profile::BlockMark mark("mpsd::norm");
   const at::Tensor wide = x.to(at::kFloat);
   const at::Tensor scale =
       at::rsqrt(at::add(wide.square().mean({-1}, /*keepdim=*/true), eps));
+  if (one_more.defined()) {
+    return (wide * scale * (weight.to(at::kFloat) + 1)).to(x.scalar_type());
+  }
   at::Tensor normed = (wide * scale).to(x.scalar_type());
   // The gradient by heads arrives transposed, and autograd adds to it in place:
   // on devices that write strided tensors incorrectly it is made contiguous.
@@ -544,12 +559,50 @@ at::Tensor ScaleLlama3(const at::Tensor& plain,
   return at::where(is_long.logical_or(is_short), divided, blended);
 }
 
+// _compute_yarn_parameters: keeps the frequencies that turn often within the
+// original length, divides those that turn rarely, and blends those between.
+// `powers` [dim / 2] are the inverses of the frequencies.
+at::Tensor ScaleYarn(const at::Tensor& powers, double theta,
+                     const spec::YarnRopeScaling& s) {
+  const double dim = 2.0 * static_cast<double>(powers.size(0));
+  const auto place = [&](double rotations) {
+    return dim *
+           std::log(s.original_max_position_embeddings /
+                    (rotations * 2 * std::numbers::pi)) /
+           (2 * std::log(theta));
+  };
+  double low = place(s.beta_fast), high = place(s.beta_slow);
+  if (s.truncate) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
+  low = std::max(low, 0.0);
+  high = std::min(high, dim - 1);
+  if (low == high) high += 0.001;
+  const at::Tensor keep =
+      1 - ((at::arange(powers.size(0), at::kFloat) - low) / (high - low))
+              .clamp(0, 1);
+  return (powers * s.factor).reciprocal() * (1 - keep) +
+         powers.reciprocal() * keep;
+}
+
 // _compute_default_rope_parameters and its scaling variants.
-at::Tensor InverseFrequencies(const spec::ModelConfig& config) {
+at::Tensor InverseFrequencies(const spec::ModelConfig& config,
+                              spec::LayerRope rope, bool beyond = false) {
   const at::Tensor exponents =
-      at::arange(0, config.head_dim, 2, at::kLong).to(at::kFloat) /
-      static_cast<double>(config.head_dim);
-  at::Tensor f = at::pow(config.rope_theta, exponents).reciprocal();
+      at::arange(0, config.rotary_size(), 2, at::kLong).to(at::kFloat) /
+      static_cast<double>(config.rotary_size());
+  if (rope == spec::LayerRope::kLocal) {
+    return at::pow(config.local_rope_theta, exponents).reciprocal();
+  }
+  const at::Tensor powers = at::pow(config.rope_theta, exponents);
+  if (config.yarn) return ScaleYarn(powers, config.rope_theta, *config.yarn);
+  if (config.longrope) {
+    const auto& factors =
+        beyond ? config.longrope->long_factor : config.longrope->short_factor;
+    return (at::tensor(factors, at::kFloat) * powers).reciprocal();
+  }
+  at::Tensor f = powers.reciprocal();
   if (config.rope_scaling) f = ScaleLlama3(f, *config.rope_scaling);
   if (config.linear_rope_factor) f = f / *config.linear_rope_factor;
   return f;
@@ -557,19 +610,37 @@ at::Tensor InverseFrequencies(const spec::ModelConfig& config) {
 
 }  // namespace
 
-Rotary::Rotary(const spec::ModelConfig& config, at::Device device)
-    : inverse_frequencies_(InverseFrequencies(config).to(device)) {}
+Rotary::Rotary(const spec::ModelConfig& config, at::Device device,
+               spec::LayerRope rope)
+    : inverse_frequencies_(InverseFrequencies(config, rope).to(device)) {
+  if (config.yarn && rope == spec::LayerRope::kMain) {
+    factor_ = config.yarn->attention_factor;
+  }
+  if (config.longrope && rope == spec::LayerRope::kMain) {
+    factor_ = config.longrope->attention_factor;
+    original_ = config.longrope->original_max_position_embeddings;
+    long_frequencies_ =
+        InverseFrequencies(config, rope, /*beyond=*/true).to(device);
+  }
+}
 
-RotaryTable Rotary::Table(const at::Tensor& positions,
-                          at::ScalarType dtype) const {
-  const at::Tensor angles =
-      positions.to(at::kFloat).unsqueeze(-1) * inverse_frequencies_;
+RotaryTable Rotary::Table(const at::Tensor& positions, at::ScalarType dtype,
+                          int64_t longest) const {
+  const bool beyond = long_frequencies_.defined() && longest > original_;
+  const at::Tensor angles = positions.to(at::kFloat).unsqueeze(-1) *
+                            (beyond ? long_frequencies_ : inverse_frequencies_);
   const at::Tensor both = at::cat({angles, angles}, -1).unsqueeze(1);
-  return {both.cos().to(dtype), both.sin().to(dtype)};
+  if (factor_ == 1) return {both.cos().to(dtype), both.sin().to(dtype)};
+  return {(both.cos() * factor_).to(dtype), (both.sin() * factor_).to(dtype)};
 }
 
 at::Tensor Rotary::Apply(const at::Tensor& x, const RotaryTable& table) {
-  const int64_t half = x.size(-1) / 2;
+  if (!table.cos.defined()) return x;
+  const int64_t width = table.cos.size(-1), half = width / 2;
+  if (width < x.size(-1)) {
+    const auto parts = x.split_with_sizes({width, x.size(-1) - width}, -1);
+    return at::cat({Apply(parts[0], table), parts[1]}, -1);
+  }
   const at::Tensor low = x.narrow(-1, 0, half);
   const at::Tensor high = x.narrow(-1, half, half);
   return x * table.cos + at::cat({at::neg(high), low}, -1) * table.sin;

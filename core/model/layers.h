@@ -57,6 +57,9 @@ struct Linear {
   // Only of a language model's trained head: `weight` in the network's dtype,
   // if that is another; the loss multiplies by it.
   at::Tensor copy = {};
+  // Only of a language model's head: the logits are softcap · tanh(y /
+  // softcap), which SumCrossEntropy and the explicit step compute; 0: y.
+  double softcap = 0;
 
   at::Tensor Forward(const at::Tensor& x) const;
   // The weight in `dtype`, or `copy` if that has it. Each call decodes a
@@ -122,9 +125,17 @@ struct RmsNorm {
   // Only of a trained norm: `weight` in the network's dtype, if that is
   // another; the explicit step multiplies by it.
   at::Tensor copy = {};
+  // 1 + w as loaded, if the norm multiplies by 1 + w instead (Gemma's, in fp32
+  // before it rounds); else undefined.
+  at::Tensor one_more = {};
 
+  // What is multiplied by, in the network's dtype, without a graph.
+  at::Tensor Factor() const;
   at::Tensor Forward(const at::Tensor& x) const;
 };
+
+// softcap · tanh(x / softcap), or x if softcap is 0.
+at::Tensor Capped(const at::Tensor& x, double softcap);
 
 // at::gelu's approximation for an activation of that name in config.json's
 // hidden_act; null if the activation is no GELU.
@@ -132,7 +143,8 @@ const char* GeluOf(const std::string& hidden_act);
 // Transformers' ACT2FN by this name.
 at::Tensor Activate(const at::Tensor& x, const std::string& hidden_act);
 
-// cos and sin of every position, [rows, 1, length, head_dim], in `dtype`.
+// cos and sin of every position, [rows, 1, length, rotary_size], in `dtype`;
+// undefined for a layer without rotation.
 struct RotaryTable {
   at::Tensor cos;
   at::Tensor sin;
@@ -142,15 +154,20 @@ struct RotaryTable {
 // scaling (transformers, modeling_rope_utils.py).
 class Rotary {
  public:
-  Rotary(const spec::ModelConfig& config, at::Device device);
-  // positions: int64 [rows, length].
-  RotaryTable Table(const at::Tensor& positions, at::ScalarType dtype) const;
-  // x: [rows, heads, length, head_dim], rotated by halves as Hugging Face
-  // stores them.
+  Rotary(const spec::ModelConfig& config, at::Device device,
+         spec::LayerRope rope = spec::LayerRope::kMain);
+  // positions: int64 [rows, length], of which `longest` decides longrope.
+  RotaryTable Table(const at::Tensor& positions, at::ScalarType dtype,
+                    int64_t longest = 0) const;
+  // x: [rows, heads, length, head_dim], of which the first rotary_size are
+  // rotated, by halves as Hugging Face stores them.
   static at::Tensor Apply(const at::Tensor& x, const RotaryTable& table);
 
  private:
-  at::Tensor inverse_frequencies_;  // fp32 [head_dim / 2]
+  at::Tensor inverse_frequencies_;  // fp32 [rotary_size / 2]
+  at::Tensor long_frequencies_;     // of longrope, beyond original_; or none
+  int64_t original_ = 0;
+  double factor_ = 1;  // of cosines and sines
 };
 
 // How ForwardTogether computes.

@@ -24,7 +24,8 @@ at::Tensor SumOf(const at::Tensor& logits, const at::Tensor& targets) {
                                 at::Reduction::Sum, base::kIgnoreIndex);
 }
 
-// With l = W h for each token:
+// With l = W h for each token, or l = c · tanh(W h / c) of a head with a soft
+// cap, whose derivative has the factor 1 − (l / c)²:
 //   d(sum)/dh = (softmax(l) − onehot(target)) W
 //   d(sum)/dW = Σ (softmax(l) − onehot(target)) hᵀ over the tokens
 // Both are computed in the forward, while a chunk's logits exist; the backward
@@ -38,8 +39,8 @@ class FusedHeadLoss : public torch::autograd::Function<FusedHeadLoss> {
                             const at::Tensor& multiplied,
                             const std::optional<at::Tensor>& bias,
                             const at::Tensor& targets, int64_t chunk,
-                            at::ScalarType dtype, bool needs_hidden,
-                            bool needs_weight) {
+                            at::ScalarType dtype, double softcap,
+                            bool needs_hidden, bool needs_weight) {
     const int64_t tokens = hidden.size(0);
     base::CheckLess(0, chunk, "tokens at a time");
     base::CheckEqual(tokens, targets.size(0), "tokens and their targets");
@@ -52,10 +53,12 @@ class FusedHeadLoss : public torch::autograd::Function<FusedHeadLoss> {
     for (int64_t at = 0; at < tokens; at += chunk) {
       const int64_t size = std::min(chunk, tokens - at);
       const at::Tensor h = hidden.narrow(0, at, size).to(dtype);
-      const at::Tensor d = Derivative(
-          at::linear(h, w, b).to(hidden.scalar_type()).to(at::kFloat),
-          targets.narrow(0, at, size), sum, needs_hidden || needs_weight);
+      const at::Tensor logits = Capped(
+          at::linear(h, w, b).to(hidden.scalar_type()).to(at::kFloat), softcap);
+      const at::Tensor d = Derivative(logits, targets.narrow(0, at, size), sum,
+                                      needs_hidden || needs_weight);
       if (!d.defined()) continue;
+      if (softcap > 0) d.mul_(1 - (logits / softcap).square());
       const at::Tensor by_logits = d.to(hidden.scalar_type()).to(dtype);
       if (needs_hidden) {
         by_hidden.narrow(0, at, size).copy_(products::TimesWide(by_logits, w));
@@ -71,7 +74,7 @@ class FusedHeadLoss : public torch::autograd::Function<FusedHeadLoss> {
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const variable_list saved = ctx->get_saved_variables();
-    variable_list result(9);
+    variable_list result(10);
     if (saved[0].defined()) {
       result[0] = saved[0] * grads[0].to(saved[0].scalar_type());
     }
@@ -83,8 +86,8 @@ class FusedHeadLoss : public torch::autograd::Function<FusedHeadLoss> {
   }
 
  private:
-  // Adds the loss of fp32 `logits` to `sum`. Turns `logits` into the derivative
-  // of the loss if `wanted`.
+  // Adds the loss of fp32 `logits` to `sum`. Returns the derivative of the loss
+  // if `wanted`.
   static at::Tensor Derivative(const at::Tensor& logits,
                                const at::Tensor& targets, at::Tensor& sum,
                                bool wanted) {
@@ -132,14 +135,15 @@ at::Tensor SumCrossEntropy(const at::Tensor& hidden, const Linear& head,
         picked, head.weight, w.detach(), bias, labels.targets, chunk,
         head.compute_in_input_dtype ? picked.scalar_type()
                                     : head.weight.scalar_type(),
-        grad && picked.requires_grad(), grad && head.weight.requires_grad());
+        head.softcap, grad && picked.requires_grad(),
+        grad && head.weight.requires_grad());
   }
   at::Tensor sum = at::zeros({}, hidden.options().dtype(at::kFloat));
   for (int64_t at = 0; at < picked.size(0); at += chunk) {
     const int64_t size = std::min(chunk, picked.size(0) - at);
-    const at::Tensor logits = head.Forward(picked.narrow(0, at, size));
-    sum =
-        sum + SumOf(logits.to(at::kFloat), labels.targets.narrow(0, at, size));
+    const at::Tensor logits = Capped(
+        head.Forward(picked.narrow(0, at, size)).to(at::kFloat), head.softcap);
+    sum = sum + SumOf(logits, labels.targets.narrow(0, at, size));
   }
   return sum;
 }

@@ -4,7 +4,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <ranges>
@@ -77,7 +76,7 @@ at::Tensor AttentionForward(const AttentionInputs& inputs,
       out = FlashCudaForward(plan, tape);
       break;
     case PlannedKernel::kCudnn:
-      out = CudnnForward(tape);
+      out = CudnnForward(plan, tape);
       break;
   }
   return tape.out = plan.Tokens(out);
@@ -149,16 +148,26 @@ at::Tensor ScaledProduct(const at::Tensor& a, const at::Tensor& b, double scale,
   return at::baddbmm(zero, a, b, /*beta=*/0, scale);
 }
 
-// softmax(q kᵀ / sqrt(dim) + mask) of one block, [rows · kv_heads, count ·
-// group, keys].
+// softmax(s q kᵀ + mask) of one block, [rows · kv_heads, count ·
+// group, keys]. Of capped scores t of AttentionBackward, if `capped` is given.
 at::Tensor Probabilities(const at::Tensor& q, const at::Tensor& k,
                          const AttentionPlan& plan, const QueryBlock& b,
-                         const Sizes& s) {
-  const double scale = 1 / std::sqrt(s.dim);
+                         const Sizes& s, at::Tensor* capped = nullptr) {
+  const double scale = plan.scale;
   const at::Tensor across = k.transpose(1, 2);
   const at::Tensor mask = MaskOf(plan, b);
   at::Tensor scores;
-  if (mask.dim() == 3) {
+  if (plan.softcap > 0) {
+    const at::Tensor t = at::bmm(q, across).mul_(scale / plan.softcap).tanh_();
+    if (capped != nullptr) *capped = t;
+    scores =
+        (mask.dim() == 3
+             ? at::add(mask, t, plan.softcap)
+             : at::add(mask,
+                       t.view({s.rows, s.kv_heads, b.count, s.group, b.keys}),
+                       plan.softcap))
+            .view(t.sizes());
+  } else if (mask.dim() == 3) {
     scores = at::baddbmm(mask, q, across, /*beta=*/1, scale);
   } else {
     const at::Tensor products = at::bmm(q, across);
@@ -263,7 +272,7 @@ BlockedGradients BlockedBackward(const at::Tensor& dout,
                                  const HeadShape& shape, const Options& options,
                                  const AttentionTape& tape) {
   const Sizes s = SizesOf(plan, shape);
-  const double scale = 1 / std::sqrt(s.dim);
+  const double scale = plan.scale;
   const at::Tensor all_q = AllQueries(tape.q, s), all_d = AllQueries(dout, s);
   const at::Tensor all_k = AllKeys(tape.k, s), all_v = AllKeys(tape.v, s);
   const at::Tensor centred = Centred(all_v, options);
@@ -272,11 +281,13 @@ BlockedGradients BlockedBackward(const at::Tensor& dout,
   for (const QueryBlock& b : std::views::reverse(plan.blocks)) {
     const at::Tensor q = Queries(all_q, b, s), k = Keys(all_k, b);
     const at::Tensor d = Queries(all_d, b, s);
-    const at::Tensor p = Probabilities(q, k, plan, b, s);
+    at::Tensor capped;
+    const at::Tensor p = Probabilities(q, k, plan, b, s, &capped);
     dv.Add(b, at::bmm(TransposedLeft(p, options), d));
     const at::Tensor dp = at::bmm(d, Keys(centred, b).transpose(1, 2));
     const at::Tensor ds =
         at::_softmax_backward_data(dp, p, -1, p.scalar_type());
+    if (capped.defined()) ds.mul_(1 - capped.square());
     // These two products also scale the scores: a pass over ds, the largest
     // tensor here, would cost more.
     dq.push_back(ScaledProduct(ds, k, scale, plan.zero));
@@ -308,22 +319,24 @@ void ForEachSegment(const AttentionPlan& plan, const Visit& visit) {
 }
 
 // Attends within each row of [n, size, heads, dim]; appends to `lse`.
-at::Tensor Attend(const AttentionInputs& x, std::vector<at::Tensor>& lse) {
+at::Tensor Attend(const AttentionInputs& x, double scale,
+                  std::vector<at::Tensor>& lse) {
   auto [out, sums] = at::_scaled_dot_product_flash_attention_for_cpu(
       SwapTokensAndHeads(x.q), SwapTokensAndHeads(x.k), SwapTokensAndHeads(x.v),
       /*dropout_p=*/0.0,
-      /*is_causal=*/true);
+      /*is_causal=*/true, /*attn_mask=*/std::nullopt, scale);
   lse.push_back(sums);
   return SwapTokensAndHeads(out);
 }
 
 AttentionInputs AttendBackward(const at::Tensor& dout, const AttentionInputs& x,
-                               const at::Tensor& out, const at::Tensor& lse) {
+                               double scale, const at::Tensor& out,
+                               const at::Tensor& lse) {
   auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
       SwapTokensAndHeads(dout), SwapTokensAndHeads(x.q),
       SwapTokensAndHeads(x.k), SwapTokensAndHeads(x.v), SwapTokensAndHeads(out),
       lse,
-      /*dropout_p=*/0.0, /*is_causal=*/true);
+      /*dropout_p=*/0.0, /*is_causal=*/true, /*attn_mask=*/std::nullopt, scale);
   return {.q = SwapTokensAndHeads(dq),
           .k = SwapTokensAndHeads(dk),
           .v = SwapTokensAndHeads(dv)};
@@ -335,11 +348,12 @@ at::Tensor FlashCpuForward(const AttentionPlan& plan, AttentionTape& tape) {
   base::CheckEqual(plan.window, 0,
                    "the window of a flash attention on the CPU");
   if (plan.segments.empty()) {
-    return Attend({tape.q, tape.k, tape.v}, tape.lse);
+    return Attend({tape.q, tape.k, tape.v}, plan.scale, tape.lse);
   }
   at::Tensor out = at::empty(tape.q.sizes(), tape.q.options());
   ForEachSegment(plan, [&](const Segment& of) {
-    of(out).copy_(Attend({of(tape.q), of(tape.k), of(tape.v)}, tape.lse));
+    of(out).copy_(
+        Attend({of(tape.q), of(tape.k), of(tape.v)}, plan.scale, tape.lse));
   });
   return out;
 }
@@ -350,7 +364,8 @@ AttentionInputs FlashCpuBackward(const at::Tensor& dout,
   const int64_t dim = tape.q.size(-1);
   const at::Tensor d = plan.ByRow(dout, dim), out = plan.ByRow(tape.out, dim);
   if (plan.segments.empty()) {
-    return AttendBackward(d, {tape.q, tape.k, tape.v}, out, tape.lse[0]);
+    return AttendBackward(d, {tape.q, tape.k, tape.v}, plan.scale, out,
+                          tape.lse[0]);
   }
   AttentionInputs grad{.q = at::empty_like(tape.q),
                        .k = at::empty_like(tape.k),
@@ -358,8 +373,9 @@ AttentionInputs FlashCpuBackward(const at::Tensor& dout,
   size_t i = 0;
   ForEachSegment(plan, [&](const Segment& of) {
     base::CheckLess(i, tape.lse.size(), "a segment that went forward");
-    const AttentionInputs part = AttendBackward(
-        of(d), {of(tape.q), of(tape.k), of(tape.v)}, of(out), tape.lse[i++]);
+    const AttentionInputs part =
+        AttendBackward(of(d), {of(tape.q), of(tape.k), of(tape.v)}, plan.scale,
+                       of(out), tape.lse[i++]);
     of(grad.q).copy_(part.q);
     of(grad.k).copy_(part.k);
     of(grad.v).copy_(part.v);
@@ -408,7 +424,7 @@ at::Tensor FlashCudaForward(const AttentionPlan& plan, AttentionTape& tape) {
   auto [out, lse, random, unused, debug] = at::_flash_attention_forward(
       a.Shaped(tape.q), a.Shaped(tape.k), a.Shaped(tape.v), starts, starts,
       a.longest, a.longest, /*dropout_p=*/0.0, /*is_causal=*/true,
-      /*return_debug_mask=*/false, /*scale=*/std::nullopt, a.left, a.right);
+      /*return_debug_mask=*/false, plan.scale, a.left, a.right);
   tape.lse = {lse};
   tape.random = random;
   tape.unused = unused;
@@ -427,22 +443,23 @@ AttentionInputs FlashCudaBackward(const at::Tensor& dout,
       a.Shaped(plan.ByRow(dout, dim)), a.Shaped(tape.q), a.Shaped(tape.k),
       a.Shaped(tape.v), a.Shaped(plan.ByRow(tape.out, dim)), tape.lse[0],
       starts, starts, a.longest, a.longest, /*dropout_p=*/0.0,
-      /*is_causal=*/true, tape.random, tape.unused, /*scale=*/std::nullopt,
-      a.left, a.right);
+      /*is_causal=*/true, tape.random, tape.unused, plan.scale, a.left,
+      a.right);
   if (!a.packed) return {.q = dq, .k = dk, .v = dv};
   return {.q = plan.ByRow(dq, dim),
           .k = plan.ByRow(dk, dim),
           .v = plan.ByRow(dv, dim)};
 }
 
-at::Tensor CudnnForward(AttentionTape& tape) {
+at::Tensor CudnnForward(const AttentionPlan& plan, AttentionTape& tape) {
   auto [out, lse, starts_q, starts_k, longest_q, longest_k, seed, offset,
         debug] =
       at::_scaled_dot_product_cudnn_attention(
           SwapTokensAndHeads(tape.q), SwapTokensAndHeads(tape.k),
           SwapTokensAndHeads(tape.v),
           /*attn_bias=*/std::nullopt, /*compute_log_sumexp=*/true,
-          /*dropout_p=*/0.0, /*is_causal=*/true);
+          /*dropout_p=*/0.0, /*is_causal=*/true,
+          /*return_debug_mask=*/false, plan.scale);
   tape.lse = {lse};
   tape.random = seed;
   tape.unused = offset;
@@ -459,7 +476,7 @@ AttentionInputs CudnnBackward(const at::Tensor& dout, const AttentionPlan& plan,
       SwapTokensAndHeads(plan.ByRow(tape.out, dim)), tape.lse[0], tape.random,
       tape.unused, /*attn_bias=*/at::Tensor(),
       /*cum_seq_q=*/at::Tensor(), /*cum_seq_k=*/at::Tensor(), plan.length,
-      plan.length, /*dropout_p=*/0.0, /*is_causal=*/true);
+      plan.length, /*dropout_p=*/0.0, /*is_causal=*/true, plan.scale);
   return {.q = SwapTokensAndHeads(dq),
           .k = SwapTokensAndHeads(dk),
           .v = SwapTokensAndHeads(dv)};

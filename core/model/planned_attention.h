@@ -29,16 +29,18 @@ struct AttentionTape {
 // Causal attention by the kernels of a plan, with a hand-written backward: no
 // autograd graph. `shape` and `options` are those that made the plan.
 //
-// o = softmax(q kᵀ / sqrt(dim) + mask) v for each head: [tokens, heads · dim].
-// Fills in `tape`, including o.
+// With the plan's scale s, o = softmax(s q kᵀ + mask) v for each head: [tokens,
+// heads · dim]. Fills in `tape`, including o.
 at::Tensor AttentionForward(const AttentionInputs& inputs,
                             const AttentionPlan& plan, const HeadShape& shape,
                             AttentionTape& tape);
 
-// For each head, with p = softmax(q kᵀ / sqrt(dim) + mask):
+// For each head, with p = softmax(s q kᵀ + mask):
 //   dv = pᵀ do
 //   ds = p ∘ (do vᵀ − rowsum(do ∘ o))
-//   dq = ds k / sqrt(dim),  dk = dsᵀ q / sqrt(dim)
+//   dq = s ds k,  dk = s dsᵀ q
+// If the plan caps scores, s q kᵀ is c t with t = tanh(s q kᵀ / c), and ds has
+// the factor 1 − t².
 // dk and dv are summed over the query heads that share keys and values. `dout`
 // is do, [tokens, heads · dim]; the result has the shapes of AttentionInputs.
 AttentionInputs AttentionBackward(const at::Tensor& dout,
@@ -96,7 +98,7 @@ AttentionInputs FlashCudaBackward(const at::Tensor& dout,
 //
 // Returns o [rows, length, heads, dim] from the tape's q, k and v. Fills in the
 // tape's lse, random and unused.
-at::Tensor CudnnForward(AttentionTape& tape);
+at::Tensor CudnnForward(const AttentionPlan& plan, AttentionTape& tape);
 // `dout` [tokens, heads · dim]. Also reads the tape's out.
 AttentionInputs CudnnBackward(const at::Tensor& dout, const AttentionPlan& plan,
                               const AttentionTape& tape);

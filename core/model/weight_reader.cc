@@ -215,8 +215,13 @@ LayerNorm WeightReader::MakeLayerNorm(const std::string& name, int64_t size,
 }
 
 RmsNorm WeightReader::MakeRmsNorm(const std::string& name, int64_t size,
-                                  double eps) {
-  return {name, Tensor(name + ".weight", {size}, Initial::kOne), eps};
+                                  double eps, bool adds_one) {
+  RmsNorm norm{name,
+               Tensor(name + ".weight", {size},
+                      adds_one ? Initial::kZero : Initial::kOne),
+               eps};
+  if (adds_one && norm.weight.defined()) norm.one_more = norm.weight + 1;
+  return norm;
 }
 
 at::Tensor WeightReader::HeadTensor(const std::string& module,

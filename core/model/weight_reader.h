@@ -92,7 +92,8 @@ class WeightReader {
   Embedding MakeEmbedding(const std::string& name, int64_t rows, int64_t width,
                           std::optional<int64_t> padding = std::nullopt);
   LayerNorm MakeLayerNorm(const std::string& name, int64_t size, double eps);
-  RmsNorm MakeRmsNorm(const std::string& name, int64_t size, double eps);
+  RmsNorm MakeRmsNorm(const std::string& name, int64_t size, double eps,
+                      bool adds_one = false);
 
   // A head's linear. It is drawn if the file lacks it or, with
   // ignore_mismatched_heads, has it in another shape; then fresh_modules()

@@ -151,14 +151,18 @@ double StepCosts::Scores(const BatchShape& shape, bool first_only) const {
   return heads * n * (n + std::min(block, n)) / 2;
 }
 
+bool StepCosts::AttendsFused() const {
+  return traits_.attends_fused() && model_.attention_softcap == 0;
+}
+
 StepCost StepCosts::AttentionForward(const BatchShape& shape,
                                      bool first_only) const {
   const double scores = Scores(shape, first_only);
   StepCost cost;
   cost.attention = 4 * static_cast<double>(model_.head_dim) * scores;
   // Made, masked and normalised: written three times, read three times.
-  if (!traits_.attends_fused()) cost.other_bytes = 6 * scores * number_;
-  cost.calls = traits_.attends_fused() ? 2 : 16;
+  if (!AttendsFused()) cost.other_bytes = 6 * scores * number_;
+  cost.calls = AttendsFused() ? 2 : 16;
   return cost;
 }
 
@@ -170,8 +174,8 @@ StepCost StepCosts::AttentionBackward(const BatchShape& shape,
   StepCost cost;
   cost.attention =
       (kept ? 8 : 10) * static_cast<double>(model_.head_dim) * scores;
-  if (!traits_.attends_fused()) cost.other_bytes = 14 * scores * number_;
-  cost.calls = traits_.attends_fused() ? 3 : 30;
+  if (!AttendsFused()) cost.other_bytes = 14 * scores * number_;
+  cost.calls = AttendsFused() ? 3 : 30;
   return cost;
 }
 
@@ -217,8 +221,10 @@ StepCost StepCosts::LayerForward(const spec::JobLayer& layer,
   }
   const double h = static_cast<double>(model_.hidden_size);
   const double i = static_cast<double>(model_.intermediate_size);
-  cost.other_bytes += tokens_of_end * (16 * h + 8 * i) * number_ * Composed();
-  cost.calls += 12;
+  const double norms = static_cast<double>(model_.output_norms());
+  cost.other_bytes +=
+      tokens_of_end * ((16 + 4 * norms) * h + 8 * i) * number_ * Composed();
+  cost.calls += 12 + 2 * norms;
   return cost;
 }
 
@@ -235,6 +241,11 @@ StepCost StepCosts::LayerAgain(const spec::JobLayer& layer,
     cost += GroupForward(layer.groups[group], tokens, false);
     cost += Adapters(layer.groups[group], tokens, 0, 1);
     cost.other_bytes += 4 * tokens * h * number_;
+  }
+  if (!model_.norms.mlp_output.empty()) {
+    const auto& down = layer.groups[spec::kDown];
+    cost += GroupForward(down, tokens, false);
+    cost += Adapters(down, tokens, 0, 1);
   }
   if (full) {
     cost += Rotation(tokens);
@@ -268,8 +279,10 @@ StepCost StepCosts::LayerBackward(const spec::JobLayer& layer,
   }
   const double h = static_cast<double>(model_.hidden_size);
   const double i = static_cast<double>(model_.intermediate_size);
-  cost.other_bytes += tokens_of_end * (22 * h + 17 * i) * number_ * Composed();
-  cost.calls += 20;
+  const double norms = static_cast<double>(model_.output_norms());
+  cost.other_bytes +=
+      tokens_of_end * ((22 + 6 * norms) * h + 17 * i) * number_ * Composed();
+  cost.calls += 20 + 4 * norms;
   return cost;
 }
 

@@ -34,8 +34,12 @@ LoraNames MatchLora(const TrainSpec& spec, const ModelConfig& model,
   return names;
 }
 
-// Blocks of all families begin with q, k, v and o and end with down.
+// Blocks begin with q, k, v and o and end with down, except fused ones.
 LinearGroup GroupOf(size_t index, const ModelConfig& model) {
+  if (model.fused) {
+    constexpr LinearGroup kFused[] = {kOut, kQkv, kUp, kDown};
+    return kFused[index];
+  }
   const size_t last = model.family == Family::kDecoder ? 6 : 5;
   return index < 3 ? kQkv : index == 3 ? kOut : index == last ? kDown : kUp;
 }
@@ -95,7 +99,7 @@ JobLayers LayersOf(const TrainSpec& spec, const ModelConfig& model) {
          .out = static_cast<double>(module.out_features),
          .rank = r,
          .trained = trained,
-         .value = index == 2,
+         .value = index == 2 && !model.fused,
          .quantized =
              quantization.enabled() && Quantizes(quantization, module.name)});
   }

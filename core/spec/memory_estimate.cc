@@ -147,6 +147,11 @@ class Estimator {
     return (ParameterCount(m_) - (tied ? 0 : job_.embedding_parameters)) * b_;
   }
 
+  // Whether a fused kernel computes the scores: none caps them.
+  bool AttendsFused() const {
+    return traits_.attends_fused() && m_.attention_softcap == 0;
+  }
+
   // --- what a forward keeps, bytes per token ---------------------------------
 
   // Bytes per number of a dropout mask: if random numbers are drawn in order it
@@ -195,16 +200,18 @@ class Estimator {
     double values = 2.0 * m_.hidden_size + 2.0 * m_.q_size() +
                     2.0 * m_.kv_size() + 2.0 * m_.intermediate_size;
     if (m_.qk_norm) values += m_.q_size() + m_.kv_size();
+    values += m_.output_norms() * m_.hidden_size;
     return values * b_ + kFloat * m_.num_attention_heads;
   }
 
   double AutogradDecoderLayer() const {
     // The input in fp32 and the output; trained weights need what they scale.
-    double norms = 2 * (kFloat + b_);
-    if (spec_.fine_tune_type == FineTuneType::kFull) norms += 2 * kFloat;
+    double norms = kFloat + b_;
+    if (spec_.fine_tune_type == FineTuneType::kFull) norms += kFloat;
+    norms *= m_.input_norms() + m_.output_norms();
     double bytes = norms * m_.hidden_size + 4.0 * m_.intermediate_size * b_ +
                    kFloat * m_.num_attention_heads;
-    if (traits_.attends_fused()) {
+    if (AttendsFused()) {
       // Keys and values are repeated for each head.
       return bytes + 4.0 * m_.q_size() * b_;
     }
@@ -292,8 +299,10 @@ class Estimator {
 
   // A layer's attention: the scores of one block of queries, and the masks.
   double BlockBytes() const {
-    constexpr double kCopies = 3;
-    if (traits_.fused_attention == backend::FusedAttention::kByToken &&
+    // With a soft cap also its tanh, and the derivative that it multiplies.
+    const double copies = m_.attention_softcap > 0 ? 5 : 3;
+    if (AttendsFused() &&
+        traits_.fused_attention == backend::FusedAttention::kByToken &&
         spec_.training.bf16) {
       return 0;  // computed by kernels, forward and backward
     }
@@ -312,7 +321,7 @@ class Estimator {
           1.0 * m_.num_attention_heads / m_.num_key_value_heads;
       masks += std::min(group * length_ * length_, 1.0 * kMostKeptMasks);
     }
-    return (scores * kCopies + masks) * b_;
+    return (scores * copies + masks) * b_;
   }
 
   // The gradient of the largest linear's weight before it is added, unless a
@@ -326,7 +335,8 @@ class Estimator {
     }
     const bool adds =
         !explicit_ || spec_.training.gradient_accumulation_steps > 1;
-    const double largest = 1.0 * m_.hidden_size * m_.intermediate_size;
+    const double largest =
+        1.0 * m_.hidden_size * m_.intermediate_size * (m_.fused ? 2 : 1);
     return largest * (narrow && adds ? b_ + kFloat : b_);
   }
 
@@ -350,8 +360,11 @@ class Estimator {
   // Bytes per logit without gradients: the product's, and what the loss makes
   // of them in fp32.
   double LogitBytes() const {
-    return b_ < kFloat ? b_ + 2 * kFloat : 2 * kFloat;
+    return (b_ < kFloat ? b_ : 0) + 2 * kFloat + CapBytes();
   }
+
+  // Of a soft cap's derivative, per logit.
+  double CapBytes() const { return m_.logits_softcap > 0 ? kFloat : 0; }
 
   // A language model's head with its loss under autograd, a chunk of labels at
   // a time (core/model/losses.cc): first logits, their fp32 copies and
@@ -394,7 +407,8 @@ class Estimator {
     } else if (traits_.softmax_in_place) {
       copies = kOverwrittenLogitsCopies;
     }
-    return std::min(tokens_, most) * m_.vocab_size * copies * kFloat;
+    return std::min(tokens_, most) * m_.vocab_size *
+           (copies * kFloat + CapBytes());
   }
 
   // --- the allocator ---------------------------------------------------------
@@ -443,9 +457,8 @@ class Estimator {
             ? 0
             : rows * side * side * m_.vision.num_channels * kFloat *
                   (traits_.memory == MemoryPlace::kOwn ? 1 : 2);
-    const double layer =
-        pixels + tokens * values * b_ +
-        (traits_.attends_fused() ? 0 : tokens * attention * kFloat);
+    const double layer = pixels + tokens * values * b_ +
+                         (AttendsFused() ? 0 : tokens * attention * kFloat);
     return std::max(layer, EvaluatedLogitsBytes(tokens, rows));
   }
 

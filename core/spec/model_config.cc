@@ -2,6 +2,7 @@
 #include "core/spec/model_config.h"
 
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <limits>
 #include <string>
@@ -301,24 +302,153 @@ bool IsEncoderType(std::string_view model_type) {
 // --- decoders ----------------------------------------------------------------
 
 constexpr std::string_view kModelTypes =
-    "llama (Llama 2 and 3, SmolLM), mistral, qwen2 (Qwen2 and 2.5), qwen3; "
-    "bert (MiniLM too), roberta, distilbert; vit";
+    "llama (Llama 2 and 3, SmolLM), mistral, qwen2 (Qwen2 and 2.5), qwen3, "
+    "smollm3, granite, olmo2, olmo3, gemma2, "
+    "gemma3_text, phi3 (Phi-3, 3.5 and 4-mini); bert (MiniLM too), roberta, "
+    "distilbert; "
+    "vit";
 
-// Defaults of the config classes (transformers 5.23, models/*/configuration_*).
+// Which linears have a bias.
+enum class Biases { kNone, kQkv, kAttentionField, kBothFields };
+
+// Which norms a layer has: of the inputs or of the outputs of attention and
+// MLP.
+enum class NormPlaces { kInputs, kOutputs, kBoth };
+
+// Which layers attend to sliding_window tokens only.
+enum class Windows {
+  kNone,
+  kAll,
+  kQwen,     // those from max_window_layers on, with use_sliding_window
+  kNoRope,   // those without rope, with use_sliding_window
+  kPattern,  // all but each window_pattern-th
+};
+
+// A decoder: what its config.json does not say, and which fields of it are
+// read. Defaults are those of the config classes (transformers 5.24,
+// models/*/configuration_*).
 struct DecoderFamily {
   std::string_view model_type;
-  int64_t num_key_value_heads;  // 0: as many as attention heads
-  int64_t head_dim;             // 0: hidden_size / heads
-  int64_t max_position_embeddings;
+  int64_t num_key_value_heads = 0;  // 0: as many as attention heads
+  int64_t head_dim = 0;             // 0: hidden_size / heads
+  int64_t max_position_embeddings = 2048;
+  double rms_norm_eps = 1e-6;
+  double rope_theta = 10000;
+  Biases biases = Biases::kNone;
+  bool tied = false;           // tie_word_embeddings
+  bool qk_norm = false;        // per head
+  bool whole_qk_norm = false;  // of all heads together
+  NormPlaces norms = NormPlaces::kInputs;
+  Windows windows = Windows::kNone;
+  int64_t sliding_window = 4096;
+  int64_t window_pattern = 0;
+  double local_rope_theta = 0;  // 0: layers with a window rotate as the others
+  bool multipliers = false;     // Granite's four
+  bool fused = false;           // qkv_proj, gate_up_proj
+  bool phi = false;             // partial_rotary_factor and longrope
+  bool gemma = false;           // norms, activation, scales and head of Gemma
+  double attention_softcap = 0, logits_softcap = 0;
 };
 constexpr DecoderFamily kFamilies[] = {
-    {"llama", 0, 0, 2048},
-    {"mistral", 8, 0, 131072},
-    {"qwen2", 32, 0, 32768},
-    {"qwen3", 32, 128, 32768},
+    {.model_type = "llama", .biases = Biases::kBothFields},
+    {.model_type = "mistral",
+     .num_key_value_heads = 8,
+     .max_position_embeddings = 131072,
+     .windows = Windows::kAll},
+    {.model_type = "qwen2",
+     .num_key_value_heads = 32,
+     .max_position_embeddings = 32768,
+     .biases = Biases::kQkv,
+     .windows = Windows::kQwen},
+    {.model_type = "qwen3",
+     .num_key_value_heads = 32,
+     .head_dim = 128,
+     .max_position_embeddings = 32768,
+     .biases = Biases::kAttentionField,
+     .qk_norm = true,
+     .windows = Windows::kQwen},
+    {.model_type = "smollm3",
+     .num_key_value_heads = 4,
+     .max_position_embeddings = 32768,
+     .rope_theta = 2000000,
+     .biases = Biases::kBothFields,
+     .tied = true,
+     .windows = Windows::kNoRope,
+     .sliding_window = 0},
+    {.model_type = "granite",
+     .biases = Biases::kBothFields,
+     .multipliers = true},
+    {.model_type = "olmo2",
+     .rms_norm_eps = 1e-5,
+     .biases = Biases::kAttentionField,
+     .whole_qk_norm = true,
+     .norms = NormPlaces::kOutputs},
+    {.model_type = "olmo3",
+     .rms_norm_eps = 1e-5,
+     .rope_theta = 500000,
+     .biases = Biases::kAttentionField,
+     .whole_qk_norm = true,
+     .norms = NormPlaces::kOutputs,
+     .windows = Windows::kPattern,
+     .window_pattern = 4,
+     .local_rope_theta = 500000},
+    {.model_type = "gemma2",
+     .num_key_value_heads = 4,
+     .head_dim = 256,
+     .max_position_embeddings = 8192,
+     .biases = Biases::kAttentionField,
+     .tied = true,
+     .norms = NormPlaces::kBoth,
+     .windows = Windows::kPattern,
+     .window_pattern = 2,
+     .gemma = true,
+     .attention_softcap = 50,
+     .logits_softcap = 30},
+    {.model_type = "gemma3_text",
+     .num_key_value_heads = 4,
+     .head_dim = 256,
+     .max_position_embeddings = 131072,
+     .rope_theta = 1000000,
+     .biases = Biases::kAttentionField,
+     .tied = true,
+     .qk_norm = true,
+     .norms = NormPlaces::kBoth,
+     .windows = Windows::kPattern,
+     .window_pattern = 6,
+     .local_rope_theta = 10000,
+     .gemma = true},
+    {.model_type = "phi3",
+     .max_position_embeddings = 4096,
+     .rms_norm_eps = 1e-5,
+     .windows = Windows::kAll,
+     .sliding_window = 0,
+     .fused = true,
+     .phi = true},
 };
 
-// The default sizes of the Llama family.
+// The supported model type that has the most letters in a row in common with
+// `type`, the last of several; "" if none has three.
+std::string_view NearestType(std::string_view type) {
+  std::string_view nearest;
+  size_t most = 3;
+  const auto consider = [&](std::string_view known) {
+    for (size_t begin = 0; begin < type.size(); ++begin) {
+      while (most <= known.size() && begin + most <= type.size() &&
+             known.find(type.substr(begin, most)) != known.npos) {
+        nearest = known;
+        ++most;
+      }
+    }
+  };
+  for (const char* known : {"vit", "bert", "distilbert", "roberta"}) {
+    consider(known);
+  }
+  for (size_t i = std::size(kFamilies); i-- > 0;) {
+    consider(kFamilies[i].model_type);
+  }
+  return nearest;
+}
+
 class DecoderReader : ConfigReader {
  public:
   using ConfigReader::ConfigReader;
@@ -329,6 +459,7 @@ class DecoderReader : ConfigReader {
     RETURN_IF_ERROR(CheckOptions());
     ReadSizes();
     ReadSwitches();
+    ReadScales();
     ReadCommon();
     RETURN_IF_ERROR(ReadRope());
     RETURN_IF_ERROR(ReadWindows());
@@ -346,10 +477,13 @@ class DecoderReader : ConfigReader {
       if (family.model_type == config_.model_type) family_ = &family;
     }
     if (family_ != nullptr) return absl::OkStatus();
+    const std::string_view nearest = NearestType(config_.model_type);
     return Unimplemented(
         "model_type",
         base::Cat("\"", base::Quotable(config_.model_type),
-                  "\" is not supported; supported are ", kModelTypes));
+                  "\" is not supported; ",
+                  nearest.empty() ? "" : "the nearest that is: ", nearest,
+                  nearest.empty() ? "" : "; ", "supported are ", kModelTypes));
   }
 
   // Rejects options that mpsd would otherwise ignore and that change the
@@ -363,17 +497,25 @@ class DecoderReader : ConfigReader {
       }
       config_.quantization = *std::move(stored);
     }
-    const JsonNode* act = root_.Find("hidden_act");
-    if (act != nullptr && act->text != "silu" && act->text != "swish") {
+    const char* name = family_->gemma ? "hidden_activation" : "hidden_act";
+    config_.hidden_act = family_->gemma ? "gelu_pytorch_tanh" : "silu";
+    const JsonNode* act = Value(root_, name);
+    if (act != nullptr && act->text != config_.hidden_act &&
+        (family_->gemma || act->text != "swish")) {
       return Unimplemented(
-          "hidden_act",
-          base::Cat("supported is \"silu\", found ", Describe(*act)));
+          name, base::Cat("supported is \"", config_.hidden_act, "\", found ",
+                          Describe(*act)));
     }
-    for (const char* name : {"attention_dropout", "partial_rotary_factor"}) {
+    const JsonNode* bidirectional = Value(root_, "use_bidirectional_attention");
+    if (bidirectional != nullptr && bidirectional->boolean) {
+      return Unimplemented("use_bidirectional_attention", "supported is false");
+    }
+    for (const char* name : {"attention_dropout", "partial_rotary_factor",
+                             "resid_pdrop", "embd_pdrop"}) {
       const JsonNode* node = root_.Find(name);
-      const double neutral = name[0] == 'a' ? 0 : 1;
+      const double neutral = name[0] == 'p' ? 1 : 0;
       if (node == nullptr || node->kind == Kind::kNull ||
-          node->number == neutral) {
+          node->number == neutral || (family_->phi && neutral == 1)) {
         continue;
       }
       return Unimplemented(name, base::Cat("supported is ", neutral, ", found ",
@@ -399,7 +541,7 @@ class DecoderReader : ConfigReader {
     config_.max_position_embeddings =
         Default("max_position_embeddings", family_->max_position_embeddings,
                 family_->max_position_embeddings);
-    fields_.Number("rms_norm_eps", config_.rms_norm_eps, Range::Above(0));
+    config_.rms_norm_eps = Positive("rms_norm_eps", family_->rms_norm_eps);
   }
 
   // Reads a count: `absent` without the field (0: treat as null), `derived` for
@@ -411,48 +553,124 @@ class DecoderReader : ConfigReader {
     return fields_.Has(name) || absent == 0 ? derived : absent;
   }
 
-  bool Switch(std::string_view name) {
+  bool Switch(std::string_view name, bool otherwise = false) {
     std::optional<bool> value;
     fields_.Bool(name, value);
-    return value.value_or(false);
+    return value.value_or(otherwise);
   }
 
   void ReadSwitches() {
-    config_.tie_word_embeddings = Switch("tie_word_embeddings");
-    const std::string& type = config_.model_type;
-    const bool attention_bias =
-        (type == "llama" || type == "qwen3") && Switch("attention_bias");
-    config_.qkv_bias = type == "qwen2" || attention_bias;
-    config_.o_bias = attention_bias;
-    config_.mlp_bias = type == "llama" && Switch("mlp_bias");
-    config_.qk_norm = type == "qwen3";
+    config_.tie_word_embeddings = Switch("tie_word_embeddings", family_->tied);
+    const Biases biases = family_->biases;
+    config_.o_bias =
+        biases >= Biases::kAttentionField && Switch("attention_bias");
+    config_.qkv_bias = biases == Biases::kQkv || config_.o_bias;
+    config_.mlp_bias = biases == Biases::kBothFields && Switch("mlp_bias");
+    config_.qk_norm = family_->qk_norm || family_->whole_qk_norm;
+    config_.qk_norm_whole = family_->whole_qk_norm;
+    config_.fused = family_->fused;
+    if (family_->norms == NormPlaces::kOutputs) {
+      config_.norms = {"", "post_attention_layernorm", "",
+                       "post_feedforward_layernorm"};
+    } else if (family_->norms == NormPlaces::kBoth) {
+      config_.norms = {"input_layernorm", "post_attention_layernorm",
+                       "pre_feedforward_layernorm",
+                       "post_feedforward_layernorm"};
+    }
+  }
+
+  double Positive(std::string_view name, double otherwise) {
+    fields_.Number(name, otherwise, Range::Above(0));
+    return otherwise;
+  }
+
+  void ReadScales() {
+    if (family_->gemma) return ReadGemma();
+    if (!family_->multipliers) return;
+    config_.embedding_scale = Positive("embedding_multiplier", 1);
+    config_.attention_scale = Positive("attention_multiplier", 1);
+    config_.residual_scale = Positive("residual_multiplier", 1);
+    config_.logits_scale = 1 / Positive("logits_scaling", 1);
+  }
+
+  void ReadGemma() {
+    config_.norms_add_one = true;
+    config_.embedding_scale =
+        std::sqrt(static_cast<double>(config_.hidden_size));
+    config_.rounds_embedding_scale = true;
+    config_.attention_scale =
+        1 / std::sqrt(Positive("query_pre_attn_scalar", 256));
+    // Gemma 3 has the field, but its attention does not read it.
+    if (family_->attention_softcap > 0) {
+      config_.attention_softcap =
+          Softcap("attn_logit_softcapping", family_->attention_softcap);
+    }
+    config_.logits_softcap =
+        Softcap("final_logit_softcapping", family_->logits_softcap);
+  }
+
+  // `absent` without the field, 0 for null.
+  double Softcap(std::string_view name, double absent) {
+    std::optional<double> cap;
+    fields_.Number(name, cap, Range::Above(0));
+    return cap ? *cap : fields_.Has(name) ? 0 : absent;
   }
 
   // RotaryEmbeddingConfigMixin.convert_rope_params_to_dict: rope_scaling
   // replaces rope_parameters; rope_theta is read from inside it, else from the
   // level above.
   absl::Status ReadRope() {
-    fields_.Number("rope_theta", config_.rope_theta, Range::Above(0));
+    config_.rope_theta = Positive("rope_theta", family_->rope_theta);
+    config_.local_rope_theta = family_->local_rope_theta;
+    if (family_->phi) {
+      config_.partial_rotary_factor = Positive("partial_rotary_factor", 1);
+    }
+    if (family_->gemma && HasLocalRope()) {
+      config_.local_rope_theta =
+          Positive("rope_local_base_freq", family_->local_rope_theta);
+    }
     const std::string_view name =
         HasValue("rope_scaling") ? "rope_scaling" : "rope_parameters";
     if (!HasValue(name)) return absl::OkStatus();
     FieldReader rope = fields_.Section(name);
+    if (!HasLocalRope()) return ReadRopeScaling(rope, name);
+    // Transformers 5 has a section for each type of layer.
+    FieldReader local = rope.Section("sliding_attention");
+    local.Number("rope_theta", config_.local_rope_theta, Range::Above(0));
+    const std::string_view full = "full_attention";
+    if (!rope.Has(full)) return ReadRopeScaling(rope, name);
+    FieldReader main = rope.Section(full);
+    return ReadRopeScaling(main, name);
+  }
+
+  bool HasLocalRope() const { return family_->local_rope_theta > 0; }
+
+  absl::Status ReadRopeScaling(FieldReader& rope, std::string_view name) {
     rope.Number("rope_theta", config_.rope_theta, Range::Above(0));
     std::string type = "default";
     rope.Text("type", type, "the name of a rope type");
     rope.Text("rope_type", type, "the name of a rope type");
-    if (type == "llama3") {
+    if (family_->phi && (type == "su" || type == "yarn")) type = "longrope";
+    if (family_->phi) {
+      rope.Number("partial_rotary_factor", config_.partial_rotary_factor,
+                  Range::Above(0));
+    }
+    if (type == "longrope") {
+      ReadLongRope(rope);
+    } else if (type == "llama3") {
       ReadLlama3(rope);
     } else if (type == "linear") {
       config_.linear_rope_factor = RequiredFactor(rope, "factor");
     } else if (type == "dynamic") {
       RequiredFactor(rope, "factor");
       config_.dynamic_rope = true;
+    } else if (type == "yarn") {
+      ReadYarn(rope);
     } else if (type != "default") {
-      return Unimplemented(name,
-                           base::Cat("the rope type \"", base::Quotable(type),
-                                     "\" is not supported; supported are "
-                                     "default, dynamic, linear, llama3"));
+      return Unimplemented(
+          name, base::Cat("the rope type \"", base::Quotable(type),
+                          "\" is not supported; supported are "
+                          "default, dynamic, linear, llama3, longrope, yarn"));
     }
     return absl::OkStatus();
   }
@@ -464,34 +682,156 @@ class DecoderReader : ConfigReader {
     return value;
   }
 
+  // Of the rope section or, as in Phi-3, of config.json itself.
+  int64_t OriginalPositions(FieldReader& rope) {
+    constexpr std::string_view kName = "original_max_position_embeddings";
+    int64_t positions = family_->phi ? 4096 : config_.max_position_embeddings;
+    rope.Integer(kName, positions, SizeRange());
+    fields_.Integer(kName, positions, SizeRange());
+    return positions;
+  }
+
+  void ReadYarn(FieldReader& rope) {
+    YarnRopeScaling scaling;
+    const auto original = static_cast<double>(OriginalPositions(rope));
+    scaling.original_max_position_embeddings = original;
+    scaling.factor =
+        static_cast<double>(config_.max_position_embeddings) / original;
+    rope.Number("factor", scaling.factor, Range::Above(0));
+    rope.Number("beta_fast", scaling.beta_fast, Range::Above(0));
+    rope.Number("beta_slow", scaling.beta_slow, Range::Above(0));
+    rope.Bool("truncate", scaling.truncate);
+    double mscale = 0, mscale_all_dim = 0;
+    rope.Number("mscale", mscale, Range::AtLeast(0));
+    rope.Number("mscale_all_dim", mscale_all_dim, Range::AtLeast(0));
+    const auto grown = [&](double by) {
+      return scaling.factor <= 1 ? 1 : 0.1 * by * std::log(scaling.factor) + 1;
+    };
+    scaling.attention_factor = mscale > 0 && mscale_all_dim > 0
+                                   ? grown(mscale) / grown(mscale_all_dim)
+                                   : grown(1);
+    rope.Number("attention_factor", scaling.attention_factor, Range::Above(0));
+    config_.yarn = scaling;
+  }
+
+  void ReadLongRope(FieldReader& rope) {
+    LongRopeScaling scaling;
+    scaling.original_max_position_embeddings = OriginalPositions(rope);
+    const auto original =
+        static_cast<double>(scaling.original_max_position_embeddings);
+    double factor =
+        static_cast<double>(config_.max_position_embeddings) / original;
+    rope.Number("factor", factor, Range::Above(0));
+    if (factor > 1) {
+      scaling.attention_factor =
+          std::sqrt(1 + std::log(factor) / std::log(original));
+    }
+    rope.Number("attention_factor", scaling.attention_factor, Range::Above(0));
+    for (auto [name, factors] :
+         {std::pair("short_factor", &scaling.short_factor),
+          std::pair("long_factor", &scaling.long_factor)}) {
+      rope.Numbers(name, *factors, Range::Above(0));
+      const int64_t expected = config_.rotary_size() / 2;
+      if (static_cast<int64_t>(factors->size()) == expected) continue;
+      rope.Fault(name, base::Cat("expected ", expected, " numbers, found ",
+                                 factors->size()));
+    }
+    config_.longrope = std::move(scaling);
+  }
+
   void ReadLlama3(FieldReader& rope) {
     Llama3RopeScaling scaling;
     scaling.factor = RequiredFactor(rope, "factor");
     scaling.low_freq_factor = RequiredFactor(rope, "low_freq_factor");
     scaling.high_freq_factor = RequiredFactor(rope, "high_freq_factor");
-    constexpr std::string_view kOriginal = "original_max_position_embeddings";
-    scaling.original_max_position_embeddings = config_.max_position_embeddings;
-    rope.Integer(kOriginal, scaling.original_max_position_embeddings,
-                 SizeRange());
-    fields_.Integer(kOriginal, scaling.original_max_position_embeddings,
-                    SizeRange());
+    scaling.original_max_position_embeddings = OriginalPositions(rope);
     config_.rope_scaling = scaling;
   }
 
   absl::Status ReadWindows() {
     config_.sliding_window.assign(config_.num_hidden_layers, 0);
-    const std::string& type = config_.model_type;
-    if (type == "llama") return absl::OkStatus();
+    switch (family_->windows) {
+      case Windows::kNone:
+        return absl::OkStatus();
+      case Windows::kAll:
+        config_.sliding_window.assign(config_.num_hidden_layers, Window());
+        return absl::OkStatus();
+      case Windows::kQwen: {
+        const int64_t window = Window();
+        return ReadQwenWindows(Switch("use_sliding_window") ? window : 0);
+      }
+      case Windows::kNoRope:
+        return ReadNoRopeLayers();
+      case Windows::kPattern:
+        return ReadWindowPattern();
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadWindowPattern() {
+    const int64_t window = Window();
+    if (HasValue("layer_types")) {
+      RETURN_IF_ERROR(ReadLayerTypes(window));
+    } else {
+      int64_t pattern = family_->window_pattern;
+      if (family_->gemma && HasLocalRope()) {
+        fields_.Integer("sliding_window_pattern", pattern, LayerRange());
+      }
+      for (int64_t i = 0; i < config_.num_hidden_layers; ++i) {
+        if ((i + 1) % pattern != 0) {
+          config_.sliding_window[i] = window;
+        }
+      }
+    }
+    if (!HasLocalRope()) return absl::OkStatus();
+    for (const int64_t w : config_.sliding_window) {
+      config_.rope.push_back(w > 0 ? LayerRope::kLocal : LayerRope::kMain);
+    }
+    return absl::OkStatus();
+  }
+
+  // sliding_window: the family's without the field, 0 for null.
+  int64_t Window() {
     std::optional<int64_t> window;
     fields_.Integer("sliding_window", window, SizeRange());
-    if (!window && !fields_.Has("sliding_window")) window = 4096;
-    if (type == "mistral") {
-      config_.sliding_window.assign(config_.num_hidden_layers,
-                                    window.value_or(0));
-      return absl::OkStatus();
+    if (!window && !fields_.Has("sliding_window")) {
+      return family_->sliding_window;
     }
-    if (!Switch("use_sliding_window")) window.reset();
-    return ReadQwenWindows(window.value_or(0));
+    return window.value_or(0);
+  }
+
+  // Every fourth layer has no rotary embedding; if the model has windows, these
+  // layers do.
+  absl::Status ReadNoRopeLayers() {
+    const int64_t layers = config_.num_hidden_layers;
+    int64_t interval = 4;
+    fields_.Integer("no_rope_layer_interval", interval, LayerRange());
+    config_.rope.assign(layers, LayerRope::kMain);
+    for (int64_t i = interval - 1; i < layers; i += interval) {
+      config_.rope[i] = LayerRope::kNone;
+    }
+    if (HasValue("no_rope_layers")) {
+      std::optional<std::vector<int64_t>> uses;
+      fields_.Integers("no_rope_layers", uses, Range::Between(0, 1));
+      if (static_cast<int64_t>(uses ? uses->size() : 0) < layers) {
+        fields_.Fault("no_rope_layers",
+                      "expected 0 or 1 for each of the num_hidden_layers "
+                      "layers");
+        return absl::OkStatus();
+      }
+      for (int64_t i = 0; i < layers; ++i) {
+        config_.rope[i] = (*uses)[i] == 0 ? LayerRope::kNone : LayerRope::kMain;
+      }
+    }
+    const int64_t window = Switch("use_sliding_window") ? Window() : 0;
+    if (window == 0) return absl::OkStatus();
+    if (HasValue("layer_types")) return ReadLayerTypes(window);
+    for (int64_t i = 0; i < layers; ++i) {
+      if (config_.rope[i] == LayerRope::kNone) {
+        config_.sliding_window[i] = window;
+      }
+    }
+    return absl::OkStatus();
   }
 
   absl::Status ReadQwenWindows(int64_t window) {
@@ -546,6 +886,15 @@ class DecoderReader : ConfigReader {
                               " together with num_attention_heads (",
                               config_.num_attention_heads, "), found ",
                               config_.head_dim));
+    }
+    if (config_.rotary_size() % 2 != 0 || config_.rotary_size() == 0 ||
+        config_.rotary_size() > config_.head_dim) {
+      if (config_.partial_rotary_factor != 1) {
+        fields_.Fault("partial_rotary_factor",
+                      base::Cat("expected an even number of at most head_dim (",
+                                config_.head_dim, ") times the factor, found ",
+                                config_.rotary_size()));
+      }
     }
     if (config_.head_dim % 2 != 0 || config_.head_dim == 0) {
       fields_.Fault("head_dim", base::Cat("expected an even number, found ",

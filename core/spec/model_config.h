@@ -22,8 +22,41 @@ struct Llama3RopeScaling {
   int64_t original_max_position_embeddings = 8192;
 };
 
+// rope_type "yarn" (_compute_yarn_parameters).
+struct YarnRopeScaling {
+  double factor = 1;
+  double attention_factor = 1;  // multiplies cosines and sines
+  double beta_fast = 32, beta_slow = 1;
+  double original_max_position_embeddings = 8192;
+  bool truncate = true;
+};
+
+// rope_type "longrope" (_compute_longrope_parameters): divisors of the
+// frequencies, for batches whose longest row, or packed segment, has at most
+// `original_max_position_embeddings` tokens and for longer ones.
+struct LongRopeScaling {
+  std::vector<double> short_factor, long_factor;  // [rotary_size / 2]
+  double attention_factor = 1;  // multiplies cosines and sines
+  int64_t original_max_position_embeddings = 4096;
+};
+
+// The rotary embedding of a decoder's layer.
+enum class LayerRope {
+  kMain,
+  kLocal,  // unscaled, with local_rope_theta
+  kNone,
+};
+
+// The names of the norms of a decoder's layer; "": the layer lacks it.
+struct LayerNorms {
+  std::string attention = "input_layernorm";  // of attention's input
+  std::string attention_output;
+  std::string mlp = "post_attention_layernorm";  // of the MLP's input
+  std::string mlp_output;
+};
+
 enum class Family {
-  kDecoder,  // causal: llama, mistral, qwen2, qwen3
+  kDecoder,  // causal: the rows of kFamilies in model_config.cc
   kEncoder,  // text: bert, roberta, distilbert
   kVision,   // vit
 };
@@ -95,11 +128,29 @@ struct ModelConfig {
   // rope_type "dynamic": equal to "default" up to max_position_embeddings;
   // longer inputs are rejected (see CheckTask).
   bool dynamic_rope = false;
+  std::optional<YarnRopeScaling> yarn;
+  std::optional<LongRopeScaling> longrope;
+  double partial_rotary_factor = 1;  // the part of a head that is rotated
+  double local_rope_theta = 10000;
   bool tie_word_embeddings = false;
-  bool qkv_bias = false;  // q, k, v projections (Qwen2)
-  bool o_bias = false;    // o_proj (Llama's attention_bias: all four)
-  bool mlp_bias = false;  // Llama's mlp_bias
-  bool qk_norm = false;   // per-head RMSNorm of q and k (Qwen3)
+  bool qkv_bias = false;            // q, k, v projections (Qwen2)
+  bool o_bias = false;              // o_proj (Llama's attention_bias: all four)
+  bool mlp_bias = false;            // Llama's mlp_bias
+  std::string hidden_act = "silu";  // of the gate; or "gelu_pytorch_tanh"
+  bool qk_norm = false;             // RMSNorm of q and k, per head (Qwen3) …
+  bool qk_norm_whole = false;       // … or of all heads together (OLMo 2)
+  // q, k and v are one linear, and so are gate and up (Phi-3).
+  bool fused = false;
+  LayerNorms norms;
+  bool norms_add_one = false;           // norms multiply by 1 + w (Gemma)
+  double embedding_scale = 1;           // multiplies the embeddings …
+  bool rounds_embedding_scale = false;  // … rounded to their dtype (Gemma)
+  double attention_scale = 0;  // multiplies scores; 0: 1 / sqrt(head_dim)
+  double residual_scale = 1;   // multiplies what attention and MLP add
+  double logits_scale = 1;     // multiplies a language model's logits
+  // c of c · tanh(x / c) for scores and for a language model's logits; 0: none.
+  double attention_softcap = 0, logits_softcap = 0;
+  std::vector<LayerRope> rope;  // per layer; empty: kMain for all
   // Tokens that a query sees, including itself; per layer, 0 = all before it.
   std::vector<int64_t> sliding_window;
   std::string torch_dtype;  // "bfloat16", "float32" … as stored, or ""
@@ -111,6 +162,18 @@ struct ModelConfig {
   // The most tokens of a row for which the model has positions.
   int64_t max_row_tokens() const {
     return max_position_embeddings - encoder.first_position;
+  }
+  int64_t rotary_size() const {
+    return static_cast<int64_t>(head_dim * partial_rotary_factor);
+  }
+  int64_t q_norm_size() const { return qk_norm_whole ? q_size() : head_dim; }
+  int64_t k_norm_size() const { return qk_norm_whole ? kv_size() : head_dim; }
+  // The norms of the outputs of attention and MLP, per layer.
+  int64_t output_norms() const {
+    return !norms.attention_output.empty() + !norms.mlp_output.empty();
+  }
+  int64_t input_norms() const {
+    return !norms.attention.empty() + !norms.mlp.empty();
   }
 };
 

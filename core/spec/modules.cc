@@ -46,19 +46,31 @@ class List {
 void AddDecoderLayer(const ModelConfig& c, int64_t layer, List& list) {
   const int64_t h = c.hidden_size, inner = c.intermediate_size;
   list.Begin(base::Cat("model.layers.", layer, "."), layer);
-  list.Linear("self_attn.q_proj", h, c.q_size(), c.qkv_bias);
-  list.Linear("self_attn.k_proj", h, c.kv_size(), c.qkv_bias);
-  list.Linear("self_attn.v_proj", h, c.kv_size(), c.qkv_bias);
-  list.Linear("self_attn.o_proj", c.q_size(), h, c.o_bias);
-  if (c.qk_norm) {
-    list.Norm("self_attn.q_norm", c.head_dim, /*bias=*/false);
-    list.Norm("self_attn.k_norm", c.head_dim, /*bias=*/false);
+  if (c.fused) {
+    list.Linear("self_attn.o_proj", c.q_size(), h, c.o_bias);
+    list.Linear("self_attn.qkv_proj", h, c.q_size() + 2 * c.kv_size(),
+                c.qkv_bias);
+  } else {
+    list.Linear("self_attn.q_proj", h, c.q_size(), c.qkv_bias);
+    list.Linear("self_attn.k_proj", h, c.kv_size(), c.qkv_bias);
+    list.Linear("self_attn.v_proj", h, c.kv_size(), c.qkv_bias);
+    list.Linear("self_attn.o_proj", c.q_size(), h, c.o_bias);
   }
-  list.Linear("mlp.gate_proj", h, inner, c.mlp_bias);
-  list.Linear("mlp.up_proj", h, inner, c.mlp_bias);
+  if (c.qk_norm) {
+    list.Norm("self_attn.q_norm", c.q_norm_size(), /*bias=*/false);
+    list.Norm("self_attn.k_norm", c.k_norm_size(), /*bias=*/false);
+  }
+  if (c.fused) {
+    list.Linear("mlp.gate_up_proj", h, 2 * inner, c.mlp_bias);
+  } else {
+    list.Linear("mlp.gate_proj", h, inner, c.mlp_bias);
+    list.Linear("mlp.up_proj", h, inner, c.mlp_bias);
+  }
   list.Linear("mlp.down_proj", inner, h, c.mlp_bias);
-  list.Norm("input_layernorm", h, /*bias=*/false);
-  list.Norm("post_attention_layernorm", h, /*bias=*/false);
+  for (const std::string* norm : {&c.norms.attention, &c.norms.attention_output,
+                                  &c.norms.mlp, &c.norms.mlp_output}) {
+    if (!norm->empty()) list.Norm(norm->c_str(), h, /*bias=*/false);
+  }
 }
 
 std::vector<Module> DecoderModules(const ModelConfig& c) {

@@ -268,6 +268,7 @@ std::vector<std::string> DefaultTargetModules(const std::string& model_type) {
     return {"query", "value"};
   }
   if (model_type == "distilbert") return {"q_lin", "v_lin"};
+  if (model_type == "phi3") return {"qkv_proj"};
   return {"q_proj", "v_proj"};
 }
 

@@ -27,7 +27,7 @@ struct TargetMatch {
 
 // PEFT's targets for a model type if target_modules is absent
 // (TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING). For model types without
-// a default in PEFT (DistilBERT, ViT): queries and values.
+// a default in PEFT (DistilBERT, ViT, Phi-3 …): queries and values.
 std::vector<std::string> DefaultTargetModules(const std::string& model_type);
 
 // `lora` with PEFT's defaults for absent targets and dropout. For a model with

@@ -506,6 +506,10 @@ absl::Status CheckTask(const TrainSpec& spec, const ModelConfig& config) {
         "task: a model of type \"", config.model_type, "\" is for ",
         TasksOf(config.family), "; set task, or choose another model"));
   }
+  if (config.model_type == "granite" && spec.task == Task::kSeqCls) {
+    return absl::UnimplementedError(
+        "task: Transformers has no Granite for SEQ_CLS; choose another model");
+  }
   RETURN_IF_ERROR(CheckQuantization(spec, config));
   RETURN_IF_ERROR(CheckLength(spec, config));
   if (spec.task != Task::kCausalLm || spec.from_scratch) {

@@ -273,7 +273,9 @@ absl::StatusOr<std::string> Reader::ClassName() const {
   name = std::string(absl::StripSuffix(name, "Fast"));
   const Json code = config_.value("auto_map", Json());
   if (!code.is_array() && !code.contains("AutoTokenizer")) {
-    if (type == "mistral") return "";
+    for (const char* plain : {"mistral", "granite", "olmo2", "olmo3", "phi3"}) {
+      if (type == plain) return "";
+    }
     if (type == "qwen2") return "Qwen2Tokenizer";
     if (name == "LlamaTokenizer") {
       const auto file = base::ReadFile(dir_ / "tokenizer.json");
@@ -288,6 +290,7 @@ absl::StatusOr<std::string> Reader::ClassName() const {
   if (!name.empty()) return name;
   if (type == "bert" || type == "distilbert") return "BertTokenizer";
   if (type == "roberta") return "RobertaTokenizer";
+  if (type.starts_with("gemma")) return "GemmaTokenizer";
   return type == "qwen2" || type == "qwen3" ? "Qwen2Tokenizer" : "";
 }
 

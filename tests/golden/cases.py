@@ -21,6 +21,13 @@ def config(model_type, **overrides):
     return model_type, {**tiny, **overrides}
 
 
+def small(model_type, **overrides):
+    """For families whose other options are those of `config`'s."""
+    return config(model_type, **{**dict(vocab_size=64, hidden_size=16,
+                                        intermediate_size=24, head_dim=8,
+                                        num_attention_heads=4), **overrides})
+
+
 def training(**overrides):
     """`max_grad_norm` is each case's own: some steps clip, some do not."""
     common = dict(max_steps=20, per_device_train_batch_size=2,
@@ -111,6 +118,78 @@ CASES = {
                           lr_scheduler_type="cosine"),
         dtype="bfloat16",
     ),
+    # The upper layer has no rope, and a window.
+    "smollm3": dict(
+        config=small("smollm3", no_rope_layers=[1, 0], sliding_window=7,
+                     use_sliding_window=True, tie_word_embeddings=True),
+        lora=dict(r=3, lora_alpha=6, target_modules="all-linear"),
+        training=training(max_grad_norm=2.5),
+    ),
+    "granite": dict(
+        config=small("granite", attention_bias=True, embedding_multiplier=3.0,
+                     attention_multiplier=0.2, residual_multiplier=0.4,
+                     logits_scaling=1.5),
+        lora=dict(r=3, lora_alpha=6, target_modules=ALL_LINEAR),
+        training=training(max_grad_norm=0.5, lr_scheduler_type="cosine"),
+        full=training(max_grad_norm=0.9, learning_rate=1e-3),
+        legacy_config=True,
+    ),
+    "olmo2": dict(
+        config=small("olmo2", rope_parameters=dict(
+            rope_type="default", rope_theta=500000.0)),
+        lora=dict(r=3, lora_alpha=6, target_modules=ALL_LINEAR),
+        training=training(max_grad_norm=1.5),
+        legacy_config=True,
+    ),
+    "olmo3": dict(
+        config=small("olmo3", sliding_window=6,
+                     layer_types=["sliding_attention", "full_attention"],
+                     rope_parameters=dict(
+                         sliding_attention=dict(rope_type="default",
+                                                rope_theta=500.0),
+                         full_attention=dict(
+                             rope_type="yarn", rope_theta=1000.0, factor=4.0,
+                             original_max_position_embeddings=16))),
+        lora=dict(r=3, lora_alpha=6, target_modules=ALL_LINEAR),
+        training=training(max_grad_norm=1.5),
+        full=training(max_grad_norm=3.0, learning_rate=1e-3),
+    ),
+    # Two soft caps.
+    "gemma2": dict(
+        config=small("gemma2", sliding_window=7, query_pre_attn_scalar=12,
+                     attn_logit_softcapping=2.0, final_logit_softcapping=3.0,
+                     tie_word_embeddings=True),
+        lora=dict(r=3, lora_alpha=6, target_modules="all-linear"),
+        training=training(max_grad_norm=1.5),
+        full=training(max_grad_norm=3.0, learning_rate=1e-3),
+        legacy_config=True,
+    ),
+    "gemma3": dict(
+        config=small("gemma3_text", sliding_window=6,
+                     layer_types=["sliding_attention", "full_attention"],
+                     rope_parameters=dict(
+                         sliding_attention=dict(rope_type="default",
+                                                rope_theta=100.0),
+                         full_attention=dict(
+                             rope_type="linear", rope_theta=10000.0,
+                             factor=2.0)), tie_word_embeddings=True),
+        lora=dict(r=3, lora_alpha=6, target_modules=ALL_LINEAR),
+        training=training(max_grad_norm=1.5),
+        full=training(max_grad_norm=1.9, learning_rate=1e-3),
+    ),
+    # Rows of more than 16 tokens have the long factors.
+    "phi3": dict(
+        config=small("phi3", hidden_size=32, sliding_window=15,
+                     original_max_position_embeddings=16,
+                     rope_parameters=dict(
+                         rope_type="longrope", rope_theta=10000.0,
+                         partial_rotary_factor=0.75,
+                         short_factor=[1.0, 1.2, 1.5],
+                         long_factor=[1.5, 2.0, 4.0])),
+        lora=dict(r=3, lora_alpha=6, target_modules="all-linear"),
+        training=training(max_grad_norm=2.4),
+        full=training(max_grad_norm=4.0, learning_rate=1e-3),
+    ),
     "smollm": dict(
         config=config("llama", tie_word_embeddings=True, hidden_size=48,
                       intermediate_size=64, num_attention_heads=6,
@@ -129,4 +208,6 @@ CASES = {
 SHARDED = dict(name="llama2_sharded", of="llama2", max_shard_size="40KB")
 
 # One row of several sequences, against the same sequences one by one.
-PACKED = {"smollm": [7, 11, 6], "mistral_window": [13, 4, 12]}
+PACKED = {"smollm": [7, 11, 6], "mistral_window": [13, 4, 12],
+          "smollm3": [5, 12, 8], "olmo3": [9, 4, 11],
+          "gemma2": [8, 3, 13], "phi3": [6, 11, 4]}

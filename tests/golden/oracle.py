@@ -43,7 +43,7 @@ def randomise(model, generator):
         noise = torch.randn(parameter.shape, generator=generator)
         with torch.no_grad():
             if name.lower().endswith("norm.weight"):
-                parameter.copy_(1 + 0.2 * noise)
+                parameter.add_(0.2 * noise)  # to 1, or 0 of Gemma
             elif parameter.dim() == 1:
                 parameter.copy_(0.3 * noise)
             else:

@@ -564,6 +564,7 @@ TEST(BlockedAttentionTest, CentredValuesSurviveBf16) {
     AttentionPlan plan;
     plan.rows = 1;
     plan.length = length;
+    plan.scale = 1 / std::sqrt(shape.dim);
     PlanBlocks(Rows(1, length), shape, options, plan);
     AttentionTape cast;
     cast.q = tape.q.to(dtype);
@@ -819,7 +820,7 @@ Forwarded CudnnFakeForward(const at::Tensor& q, const at::Tensor& k,
   EXPECT_FALSE(bias.has_value());
   EXPECT_TRUE(sums && causal);
   EXPECT_EQ(dropout, 0);
-  EXPECT_FALSE(scale.has_value());
+  EXPECT_EQ(scale, 1 / std::sqrt(q.size(3)));
   const auto marked = [](double value) { return at::full({1}, value); };
   return {Like(CudnnReferenceOf(q, k, v).out(), q),
           marked(1),
@@ -839,7 +840,8 @@ Gradients CudnnFakeBackward(const at::Tensor& dout, const at::Tensor& q,
                             const at::Tensor& bias, const at::Tensor&,
                             const at::Tensor&, c10::SymInt longest_q,
                             c10::SymInt longest_k, double dropout, bool causal,
-                            std::optional<double>) {
+                            std::optional<double> scale) {
+  EXPECT_EQ(scale, 1 / std::sqrt(q.size(3)));
   EXPECT_EQ(lse.item<double>(), 1);
   EXPECT_EQ(seed.item<double>(), 2);
   EXPECT_EQ(offset.item<double>(), 3);
@@ -865,8 +867,9 @@ TEST(CudnnTest, RowsAttendWithinThemselves) {
   AttentionPlan plan;
   plan.rows = 3;
   plan.length = 20;
+  plan.scale = 1 / std::sqrt(kShape.dim);
   ExpectReference(
-      plan, [](AttentionTape& tape) { return CudnnForward(tape); },
+      plan, [&](AttentionTape& tape) { return CudnnForward(plan, tape); },
       [&](const at::Tensor& dout, const AttentionTape& tape) {
         return CudnnBackward(dout, plan, tape);
       });

@@ -177,9 +177,11 @@ TEST_P(GoldenCase, PeftConfigGivesTheSameTargets) {
 
 INSTANTIATE_TEST_SUITE_P(
     Families, GoldenCase,
-    testing::Combine(testing::Values("llama3", "llama_options", "mistral",
-                                     "mistral_window", "qwen2", "qwen2_head",
-                                     "qwen2_window", "qwen3", "smollm"),
+    testing::Combine(testing::Values("gemma2", "gemma3", "granite", "llama3",
+                                     "llama_options", "mistral",
+                                     "mistral_window", "olmo2", "olmo3", "phi3",
+                                     "qwen2", "qwen2_head", "qwen2_window",
+                                     "qwen3", "smollm", "smollm3"),
                      testing::ValuesIn(kWays)),
     NameOf);
 // With lm_head in modules_to_save, which autograd alone covers.
@@ -195,7 +197,7 @@ TEST(GoldenData, IsAllCompared) {
   for (const auto& entry : fs::directory_iterator(GoldenDir())) {
     folders += fs::exists(entry.path() / "golden.json");
   }
-  EXPECT_EQ(folders, 11);
+  EXPECT_EQ(folders, 18);
 }
 
 class GoldenDropout : public testing::TestWithParam<Way> {};
@@ -241,11 +243,12 @@ TEST_P(GoldenPacking, OneRowEqualsItsSequencesOneByOne) {
   ExpectSameNumbers(ours, golden);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, GoldenPacking,
-                         testing::Combine(testing::Values("smollm",
-                                                          "mistral_window"),
-                                          testing::ValuesIn(kWays)),
-                         NameOf);
+INSTANTIATE_TEST_SUITE_P(
+    Families, GoldenPacking,
+    testing::Combine(testing::Values("smollm", "mistral_window", "smollm3",
+                                     "olmo3", "gemma2", "phi3"),
+                     testing::ValuesIn(kWays)),
+    NameOf);
 
 using attention::AttentionKernel;
 using model::RunOptions;
@@ -401,10 +404,12 @@ TEST_P(GoldenFull, Bf16WithMastersStaysNear) {
   EXPECT_LE(RelativeError(losses, golden_.at("train.losses")), 0.03);
 }
 
-INSTANTIATE_TEST_SUITE_P(UntiedAndTied, GoldenFull,
-                         testing::Combine(testing::Values("llama2", "llama3"),
-                                          testing::ValuesIn(kWays)),
-                         NameOf);
+INSTANTIATE_TEST_SUITE_P(
+    Families, GoldenFull,
+    testing::Combine(testing::Values("gemma2", "gemma3", "granite", "llama2",
+                                     "llama3", "olmo3", "phi3"),
+                     testing::ValuesIn(kWays)),
+    NameOf);
 
 // Every folder of golden data is a case above.
 TEST(GoldenClassesData, IsAllCompared) {
@@ -414,7 +419,7 @@ TEST(GoldenClassesData, IsAllCompared) {
     full += fs::exists(entry.path() / "full.json");
   }
   EXPECT_EQ(classes, 7);
-  EXPECT_EQ(full, 2);
+  EXPECT_EQ(full, 7);
 }
 
 using nlohmann::json;

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -66,6 +67,29 @@ constexpr char kQwen3_06b[] = R"({
   "rope_theta": 1000000, "sliding_window": null, "tie_word_embeddings": true,
   "torch_dtype": "bfloat16", "use_sliding_window": false,
   "vocab_size": 151936})";
+constexpr char kGemma3_1b[] = R"({
+  "architectures": ["Gemma3ForCausalLM"], "attention_bias": false,
+  "attention_dropout": 0.0, "attn_logit_softcapping": null,
+  "final_logit_softcapping": null, "head_dim": 256,
+  "hidden_activation": "gelu_pytorch_tanh", "hidden_size": 1152,
+  "intermediate_size": 6912, "max_position_embeddings": 32768,
+  "model_type": "gemma3_text", "num_attention_heads": 4,
+  "num_hidden_layers": 26, "num_key_value_heads": 1,
+  "query_pre_attn_scalar": 256, "rms_norm_eps": 1e-06,
+  "rope_local_base_freq": 10000, "rope_scaling": null, "rope_theta": 1000000,
+  "sliding_window": 512, "sliding_window_pattern": 6,
+  "torch_dtype": "bfloat16", "vocab_size": 262144})";
+constexpr char kOlmo3_7b[] = R"({
+  "architectures": ["Olmo3ForCausalLM"], "hidden_act": "silu",
+  "hidden_size": 4096, "intermediate_size": 11008,
+  "max_position_embeddings": 65536, "model_type": "olmo3",
+  "num_attention_heads": 32, "num_hidden_layers": 32,
+  "num_key_value_heads": 32, "rms_norm_eps": 1e-06,
+  "rope_scaling": {"attention_factor": 1.2079441541679836, "beta_fast": 32.0,
+    "beta_slow": 1.0, "factor": 8.0, "original_max_position_embeddings": 8192,
+    "rope_type": "yarn"},
+  "rope_theta": 500000, "sliding_window": 4096, "tie_word_embeddings": false,
+  "torch_dtype": "bfloat16", "vocab_size": 100278})";
 constexpr char kSmolLm2_135m[] = R"({
   "architectures": ["LlamaForCausalLM"], "hidden_act": "silu",
   "hidden_size": 576, "intermediate_size": 1536, "is_llama_config": true,
@@ -100,7 +124,9 @@ TEST(ParseModelConfig, CountsTheParametersOfReleasedModels) {
                              {kMistral7bV01, 7241732096, 128, 10000},
                              {kQwen25_05b, 494032768, 64, 1000000},
                              {kQwen3_06b, 596049920, 128, 1000000},
-                             {kSmolLm2_135m, 134515008, 64, 100000}}) {
+                             {kSmolLm2_135m, 134515008, 64, 100000},
+                             {kGemma3_1b, 999885952, 256, 1000000},
+                             {kOlmo3_7b, 7298011136, 128, 500000}}) {
     const ModelConfig config = Parse(model.json);
     EXPECT_EQ(ParameterCount(config), model.parameters);
     EXPECT_EQ(config.head_dim, model.head_dim);
@@ -146,6 +172,23 @@ TEST(ParseModelConfig, ReadsRopeScaling) {
   EXPECT_EQ(config.rope_scaling->original_max_position_embeddings, 131072);
 }
 
+TEST(ParseModelConfig, ReadsWhatLayersDifferIn) {
+  const ModelConfig gemma = Parse(kGemma3_1b);
+  EXPECT_EQ(gemma.sliding_window[4], 512);
+  EXPECT_EQ(gemma.sliding_window[5], 0);
+  EXPECT_EQ(gemma.rope[4], LayerRope::kLocal);
+  EXPECT_EQ(gemma.rope[5], LayerRope::kMain);
+  const ModelConfig olmo = Parse(kOlmo3_7b);
+  EXPECT_EQ(olmo.sliding_window[3], 0);
+  EXPECT_EQ(olmo.rope[0], LayerRope::kLocal);
+  ASSERT_TRUE(olmo.yarn);
+  EXPECT_NEAR(olmo.yarn->attention_factor, 0.1 * std::log(8) + 1, 1e-12);
+  const ModelConfig smol = Parse(Patched(
+      kSmolLm2_135m, R"({"model_type": "smollm3", "layer_types": null})"));
+  EXPECT_EQ(smol.rope[2], LayerRope::kMain);
+  EXPECT_EQ(smol.rope[3], LayerRope::kNone);
+}
+
 TEST(ParseModelConfig, ReadsWindows) {
   std::string null_window(kMistral7bV01);
   null_window.replace(null_window.find("4096, \"tie"), 4, "null");
@@ -186,10 +229,22 @@ constexpr char kMlxFolder[] =
 
 TEST(ParseModelConfig, SaysWhatIsNotSupported) {
   const std::vector<ErrorCase> cases = {
-      {kLlama2_7b, R"({"model_type": "gemma3"})", kUnimplemented,
-       "model_type: \"gemma3\" is not supported; supported are llama (Llama 2 "
-       "and 3, SmolLM), mistral, qwen2 (Qwen2 and 2.5), qwen3; bert (MiniLM "
-       "too), roberta, distilbert; vit"},
+      {kLlama2_7b, R"({"model_type": "qwen4"})", kUnimplemented,
+       "model_type: \"qwen4\" is not supported; the nearest that is: qwen3; "
+       "supported are llama (Llama 2 and 3, SmolLM), mistral, qwen2 (Qwen2 and "
+       "2.5), qwen3, smollm3, granite, olmo2, olmo3, gemma2, gemma3_text, phi3 "
+       "(Phi-3, 3.5 and 4-mini); bert (MiniLM too), roberta, distilbert; "
+       "vit"},
+      {kLlama2_7b, R"({"model_type": "modernbert"})", kUnimplemented,
+       "model_type: \"modernbert\" is not supported; the nearest that is: "
+       "bert; supported are llama (Llama 2 and 3, SmolLM), mistral, qwen2 "
+       "(Qwen2 and 2.5), qwen3, smollm3, granite, olmo2, olmo3, gemma2, "
+       "gemma3_text, phi3 (Phi-3, 3.5 and 4-mini); bert (MiniLM too), "
+       "roberta, distilbert; vit"},
+      {kLlama2_7b, R"({"model_type": "gemma2", "hidden_activation": "gelu"})",
+       kUnimplemented,
+       "hidden_activation: supported is \"gelu_pytorch_tanh\", found the "
+       "string \"gelu\""},
       {kLlama2_7b, R"({"model_type": null})", kInvalid,
        "model_type: missing; expected the name of a model type"},
       {kLlama2_7b, R"({"hidden_act": "gelu"})", kUnimplemented,
@@ -204,10 +259,10 @@ TEST(ParseModelConfig, SaysWhatIsNotSupported) {
        kUnimplemented, std::string("quantization_config") + kMlxFolder},
       {kLlama2_7b, R"({"rope_scaling": {"type": "dynamic"}})", kInvalid,
        "rope_scaling.factor: missing; expected a number > 0"},
-      {kLlama2_7b, R"({"rope_parameters": {"rope_type": "yarn"}})",
+      {kLlama2_7b, R"({"rope_parameters": {"rope_type": "ntk"}})",
        kUnimplemented,
-       "rope_parameters: the rope type \"yarn\" is not supported; supported "
-       "are default, dynamic, linear, llama3"},
+       "rope_parameters: the rope type \"ntk\" is not supported; supported "
+       "are default, dynamic, linear, llama3, longrope, yarn"},
       {kLlama2_7b, R"({"rope_scaling": {"type": "linear"}})", kInvalid,
        "rope_scaling.factor: missing; expected a number > 0"},
       {kLlama2_7b, R"({"attention_dropout": 0.1})", kUnimplemented,
