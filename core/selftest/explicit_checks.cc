@@ -286,6 +286,13 @@ std::vector<Check> ExplicitChecks(const Sizes& sizes, const Traits& traits) {
   for (const Kind kind : {Kind::kCausal, Kind::kPacked, Kind::kWindowed}) {
     AddBoth(Attention({kind, sizes.rows, length, shape}, traits), checks);
   }
+  // Longer rows, of few heads: up to what the CPU holds at once.
+  const int64_t longest = std::min<int64_t>(sizes.length, 4096);
+  if (longest > length) {
+    AddBoth(
+        Attention({Kind::kCausal, 1, longest, {2, 1, sizes.head_dim}}, traits),
+        checks);
+  }
   // Enough queries for MPS to split them into several blocks.
   AddBoth(Attention({Kind::kCausal, 4, 1024, {8, 2, 16}}, traits), checks);
   if (!traits.exact_softmax_backward) {

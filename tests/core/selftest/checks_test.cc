@@ -85,7 +85,12 @@ TEST(PartsTest, OfDecoders) {
 
 TEST(PartsTest, OfTheExplicitStepByKernelsOfTheCpuAndOfMps) {
   using backend::Choice;
-  ExpectAllPass(ExplicitChecks(Small(), backend::TraitsOf(Choice::kCpu)));
+  const backend::Traits& cpu = backend::TraitsOf(Choice::kCpu);
+  ExpectAllPass(ExplicitChecks(Small(), cpu));
+  Sizes longer = Small();
+  longer.length = 1200;
+  EXPECT_EQ(ExplicitChecks(longer, cpu).size(),
+            ExplicitChecks(Small(), cpu).size() + 2);
   ExpectPart(ExplicitChecks(Small(), backend::TraitsOf(Choice::kMps)),
              {"explicit attention, causal", "explicit attention, packed",
               "explicit attention, windowed", "explicit norm, gradients",
