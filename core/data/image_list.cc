@@ -404,13 +404,19 @@ absl::StatusOr<FolderImages> Find(const fs::path& folder,
     found.names.push_back(
         {data::LabelValue::Kind::kWord, text::Nfc(path.filename().string())});
   }
-  if (builder.options().labels_needed && !found.names.empty() &&
-      std::all_of(found.names.begin(), found.names.end(), IsSplit)) {
-    return absl::InvalidArgumentError(Cat(
-        folder.string(), ": ", found.names[0].text,
-        " is a part of a data set, not a class; set dataset.train to its "
-        "folder of training images, ",
-        (folder / "train").string(), ", and dataset.eval to the other part's"));
+  const auto part =
+      std::find_if(found.names.begin(), found.names.end(), IsSplit);
+  const auto parts = std::count_if(part, found.names.end(), IsSplit);
+  // One among others may be a class: a "train" among vehicles.
+  if (builder.options().labels_needed && parts > 0 &&
+      (parts > 1 || parts == std::ssize(found.names))) {
+    return absl::InvalidArgumentError(
+        Cat(folder.string(), ": ", part->text,
+            " is a part of a data set, not a class; set dataset.train to its "
+            "folder of training images, ",
+            (folder / "train").string(),
+            ", and dataset.eval to the other part's; if it is a class, list "
+            "the images in JSON Lines with \"image\" and \"label\""));
   }
   return found;
 }

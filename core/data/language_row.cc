@@ -82,9 +82,9 @@ bool Has(const RowJson& row, const std::string& name) {
 }
 
 // Replaces ShareGPT's names by ChatML's, in the key order of TRL, because
-// templates print objects.
-void RenameShareGpt(RowJson& message) {
-  if (!message.is_object()) return;
+// templates print objects. `path` is for errors.
+absl::Status RenameShareGpt(RowJson& message, const std::string& path) {
+  if (!message.is_object()) return absl::OkStatus();
   const auto rename = [&message](const char* from, const char* to) {
     const auto it = message.find(from);
     if (it == message.end()) return false;
@@ -95,13 +95,25 @@ void RenameShareGpt(RowJson& message) {
   };
   const bool renamed = rename("from", "role");
   rename("value", "content");
-  if (!renamed) return;
-  if (message["role"] == "human") message["role"] = "user";
-  if (message["role"] == "gpt") message["role"] = "assistant";
+  if (!renamed || !message["role"].is_string()) return absl::OkStatus();
+  RowJson& role = message["role"];
+  if (role == "human") role = "user";
+  for (const char* name : {"gpt", "chatgpt", "bing", "bard", "model"}) {
+    if (role == name) role = "assistant";
+  }
+  for (const char* known : {"system", "developer", "user", "assistant", "tool",
+                            "function_call", "observation"}) {
+    if (role == known) return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      Cat(path, ": from: expected human, gpt, system or tool, found ",
+          role.dump(), "; for another role write \"role\" and \"content\""));
 }
 
-void ParseCalls(RowJson& message) {
-  if (!Has(message, "tool_calls") || !message["tool_calls"].is_array()) return;
+absl::Status ParseCalls(RowJson& message) {
+  if (!Has(message, "tool_calls") || !message["tool_calls"].is_array()) {
+    return absl::OkStatus();
+  }
   for (RowJson& call : message["tool_calls"]) {
     if (!call.is_object()) continue;
     const bool nested = Has(call, "function") && call["function"].is_object();
@@ -111,8 +123,10 @@ void ParseCalls(RowJson& message) {
     const std::string text = at->get<std::string>();
     auto parsed = ParseJson(text);
     if (!parsed.ok() || !parsed->is_object()) continue;
-    if (CheckIntegers(*parsed, text).ok()) *at = *std::move(parsed);
+    RETURN_IF_ERROR(CheckIntegers(*parsed, text));
+    *at = *std::move(parsed);
   }
+  return absl::OkStatus();
 }
 
 absl::Status CheckMessage(const RowJson& message, const std::string& path) {
@@ -149,8 +163,8 @@ absl::StatusOr<RowJson> Messages(const RowJson& json, const std::string& name,
   }
   RETURN_IF_ERROR(CheckIntegers(messages, line));
   for (size_t i = 0; i < messages.size(); ++i) {
-    RenameShareGpt(messages[i]);
     const std::string path = Cat(name, "[", i, "]");
+    RETURN_IF_ERROR(RenameShareGpt(messages[i], path));
     RETURN_IF_ERROR(CheckMessage(messages[i], path));
   }
   return messages;
@@ -266,6 +280,7 @@ class ContentReader {
     const RowJson& prompt = json_[prompt_name];
     const RowJson& completion = json_[completion_name];
     if (prompt.is_string() && completion.is_string()) {
+      RETURN_IF_ERROR(CheckNoMore("a prompt in one string"));
       row_.content = CompletionRow{prompt, completion};
       return absl::OkStatus();
     }
@@ -275,7 +290,7 @@ class ContentReader {
               " to be two strings or two lists of messages, found ",
               DescribeJson(prompt), " and ", DescribeJson(completion)));
     }
-    ASSIGN_OR_RETURN(RowJson asked, Messages(json_, prompt_name, line_));
+    ASSIGN_OR_RETURN(RowJson asked, Conversation(prompt_name));
     ASSIGN_OR_RETURN(RowJson answered, Messages(json_, completion_name, line_));
     row_.content = ChatCompletionRow{std::move(asked), std::move(answered)};
     return absl::OkStatus();
@@ -283,16 +298,35 @@ class ContentReader {
 
   absl::Status Chat(const std::string& name) {
     if (!Has(json_, name)) return Missing(InQuotes(name));
-    ASSIGN_OR_RETURN(RowJson messages, Messages(json_, name, line_));
-    // LLaMA-Factory's column next to ShareGPT's turns.
-    if (json_[name][0].contains("from") && messages[0]["role"] != "system") {
-      ASSIGN_OR_RETURN(const std::string system, Part("system"));
-      if (!system.empty()) {
-        const RowJson first = {{"role", "system"}, {"content", system}};
-        messages.insert(messages.begin(), first);
-      }
-    }
+    ASSIGN_OR_RETURN(RowJson messages, Conversation(name));
     row_.content = ChatRow{std::move(messages)};
+    return absl::OkStatus();
+  }
+
+  // The column's messages, after the system's in a column of its own, as
+  // LLaMA-Factory and ms-swift take it.
+  absl::StatusOr<RowJson> Conversation(const std::string& name) const {
+    ASSIGN_OR_RETURN(RowJson messages, Messages(json_, name, line_));
+    if (messages[0]["role"] == "system") return messages;
+    ASSIGN_OR_RETURN(const std::string system, Part("system"));
+    if (!system.empty()) {
+      const RowJson first = {{"role", "system"}, {"content", system}};
+      messages.insert(messages.begin(), first);
+    }
+    return messages;
+  }
+
+  // Whether LLaMA-Factory's further columns, for which `prompt` has no place,
+  // are empty.
+  absl::Status CheckNoMore(const char* prompt) const {
+    for (const char* name : {"system", "history"}) {
+      if (!Has(json_, name) || json_[name].empty() || json_[name] == "")
+        continue;
+      return absl::InvalidArgumentError(
+          Cat(name, ": ", prompt,
+              " has no place for it; write the row as \"messages\", or remove "
+              "the column"));
+    }
     return absl::OkStatus();
   }
 
@@ -320,15 +354,7 @@ class ContentReader {
     ASSIGN_OR_RETURN(const std::string instruction, Part("instruction"));
     ASSIGN_OR_RETURN(const std::string input, Part("input"));
     ASSIGN_OR_RETURN(const std::string output, Part("output"));
-    // LLaMA-Factory's further columns.
-    for (const char* name : {"system", "history"}) {
-      if (!Has(json_, name) || json_[name].empty() || json_[name] == "")
-        continue;
-      return absl::InvalidArgumentError(
-          Cat(name,
-              ": Alpaca's prompt has no place for it; write the row as "
-              "\"messages\", or remove the column"));
-    }
+    RETURN_IF_ERROR(CheckNoMore("Alpaca's prompt"));
     if (format_.format != "alpaca_chat") {
       row_.content = CompletionRow{AlpacaPrompt(instruction, input), output};
       return absl::OkStatus();
@@ -394,15 +420,16 @@ absl::StatusOr<LanguageRow> ParseLanguageRow(std::string_view line,
   return ReadLanguageRow(json, line, format);
 }
 
-void ParseArguments(LanguageRow& row) {
-  const auto parse = [](RowJson& messages) {
-    for (RowJson& message : messages) ParseCalls(message);
-  };
-  if (auto* chat = std::get_if<ChatRow>(&row.content)) parse(chat->messages);
-  if (auto* both = std::get_if<ChatCompletionRow>(&row.content)) {
-    parse(both->prompt);
-    parse(both->completion);
+absl::Status ParseArguments(LanguageRow& row) {
+  auto* chat = std::get_if<ChatRow>(&row.content);
+  auto* both = std::get_if<ChatCompletionRow>(&row.content);
+  for (RowJson* messages :
+       {chat ? &chat->messages : nullptr, both ? &both->prompt : nullptr,
+        both ? &both->completion : nullptr}) {
+    if (messages == nullptr) continue;
+    for (RowJson& message : *messages) RETURN_IF_ERROR(ParseCalls(message));
   }
+  return absl::OkStatus();
 }
 
 }  // namespace mpsd::data

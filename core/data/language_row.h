@@ -81,7 +81,8 @@ absl::StatusOr<LanguageRow> ReadLanguageRow(const RowJson& json,
                                             const LanguageRowFormat& format);
 
 // Replaces the "arguments" of calls that are in the API's form, a string with
-// an object's JSON, by the object; other strings are left.
-void ParseArguments(LanguageRow& row);
+// an object's JSON, by the object; other strings are left. InvalidArgument for
+// an object with an integer beyond 64 bits.
+absl::Status ParseArguments(LanguageRow& row);
 
 }  // namespace mpsd::data

@@ -216,18 +216,20 @@ bool MaskPrompt(const Ids& prompt, bool mask, TokenSample& whole) {
   return parting.first == prompt.end();
 }
 
-// OpenAI, Mistral ("weight") and axolotl ("train", "training") take a turn out
-// of the loss by these.
+// OpenAI, Mistral ("weight"), axolotl ("train", "training") and ms-swift
+// ("loss") take a turn out of the loss by these, axolotl ("train_detail") parts
+// of it.
 absl::Status CheckInLoss(const RowJson& messages, bool assistant_only) {
   for (const RowJson& message : messages) {
     if (assistant_only && message.value("role", "") != "assistant") continue;
-    for (const char* name : {"weight", "train", "training"}) {
+    for (const char* name :
+         {"weight", "train", "training", "loss", "train_detail"}) {
       const auto at = message.find(name);
-      if (at == message.end() || at->is_null() || *at == 1 || *at == true) {
+      if (at == message.end() || at->empty() || *at == 1 || *at == true) {
         continue;
       }
       return absl::InvalidArgumentError(base::Cat(
-          "a message's \"", name, "\": expected 1 or true, found ",
+          "a message's \"", name, "\": expected 1, true or none, found ",
           DescribeJson(*at),
           ": mpsd cannot take single turns out of the loss; put the turns "
           "before the answer into \"prompt\" and the answer into "
@@ -265,7 +267,7 @@ LanguageRowEncoder::LanguageRowEncoder(const text::Tokenizer& tokenizer,
 }
 
 absl::StatusOr<EncodedRow> LanguageRowEncoder::Encode(LanguageRow row) const {
-  if (parses_arguments_) ParseArguments(row);
+  if (parses_arguments_) RETURN_IF_ERROR(ParseArguments(row));
   absl::StatusOr<EncodedRow> encoded = EncodeRow(row);
   if (!encoded.ok()) return encoded;
   const absl::Span<const int32_t> ids = encoded->sample.input_ids;

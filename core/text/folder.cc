@@ -88,9 +88,9 @@ Json AddedToken(const Json& token, bool special) {
 
 // The classes of Transformers that build their tokenizer anew, with the
 // vocabulary, the merges and, unless they have one, the post-processor of
-// tokenizer.json: what they set for the crate (ClassParts), the tokens that
-// they have unless the files name others or null, and more tokens. $-words
-// stand for what tokenizer_config.json says.
+// tokenizer.json: what they set for the crate (ClassParts), and the tokens that
+// they have unless the files name others or null. $-words stand for what
+// tokenizer_config.json says.
 constexpr char kClasses[] = R"({
 "LlamaTokenizer": {
   "tokens": {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"},
@@ -99,11 +99,14 @@ constexpr char kClasses[] = R"({
                     "prepend_scheme": "$LLAMA", "split": false}},
 "CodeLlamaTokenizer": {
   "single_texts": true,
-  "tokens": {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"},
-  "more": ["▁<PRE>", "▁<MID>", "▁<SUF>", "▁<EOT>", "<FILL_ME>"],
+  "tokens": {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>",
+             "prefix_token": "▁<PRE>", "middle_token": "▁<MID>",
+             "suffix_token": "▁<SUF>", "eot_token": "▁<EOT>",
+             "fill_token": "<FILL_ME>"},
   "model": {"type": "BPE", "byte_fallback": true, "unk_token": "unk_token"},
   "pre_tokenizer": {"type": "Metaspace", "replacement": "▁",
-                    "prepend_scheme": "$FIRST", "split": false}},
+                    "prepend_scheme": "$FIRST", "split": false},
+  "post_processor": {"bos": "bos_token"}},
 "GemmaTokenizer": {
   "tokens": {"unk_token": "<unk>", "bos_token": "<bos>", "eos_token": "<eos>",
              "pad_token": "<pad>", "mask_token": "<mask>"},
@@ -192,6 +195,7 @@ Json FindClass(std::string name, const Json& config) {
     name = "RobertaTokenizer";
   }
   const bool prefix = flag("add_prefix_space", true);
+  const bool always = config.value("add_prefix_space", Json(true)) == true;
   return Json::parse(
              absl::StrReplaceAll(
                  kClasses,
@@ -200,7 +204,7 @@ Json FindClass(std::string name, const Json& config) {
                              : flag("legacy", false) ? "always"
                                                      : "first"},
                   {"$FIRST", prefix ? "first" : "never"},
-                  {"$ALWAYS", prefix ? "always" : "never"},
+                  {"$ALWAYS", always ? "always" : "never"},
                   {"$PREFIX", word(flag("add_prefix_space", false))},
                   {"$TRIM", word(flag("trim_offsets", true))},
                   {"$CHINESE", word(flag("tokenize_chinese_chars", true))},
@@ -303,6 +307,7 @@ absl::Status Reader::CompleteClass() {
     token = it == result_.special_tokens.end() ? Json() : Json(it->second);
   };
   put("model", "unk_token");
+  put("post_processor", "bos");
   put("post_processor", "cls");
   put("post_processor", "sep");
   result_.single_texts = class_.contains("single_texts");
@@ -411,10 +416,8 @@ absl::Status Reader::CollectSpecial() {
                           ? config_["extra_special_tokens"]
                           : Json();
   const bool old_name = extra.empty();
-  RETURN_IF_ERROR(CollectExtra(
-      old_name ? config_.value("additional_special_tokens", Json()) : extra));
-  return class_.contains("more") ? CollectExtra(class_["more"])
-                                 : absl::OkStatus();
+  return CollectExtra(
+      old_name ? config_.value("additional_special_tokens", Json()) : extra);
 }
 
 absl::StatusOr<bool> Reader::CollectTemplateFiles() {

@@ -57,7 +57,9 @@ RESERVED = [
     (r"\b(?:fork|vfork)\s*\(\s*\)", r"(core|server|client)/", r"(?!)",
      "a child is started with posix_spawn, never fork"),
     (r"\b\w*(?:Await|Wait|LockWhen|Notification)With(?:Timeout|Deadline)\b"
-     r"|\bstd::condition_variable\b|\bsigtimedwait\b|\bsem_timedwait\b",
+     r"|\bstd::condition_variable\b|\b(?:sleep|wait)_until\b"
+     r"|\btry_(?:lock|acquire)(?:_shared)?_(?:for|until)\b|\bclock_nanosleep\b"
+     r"|\b(?:sig|sem_|pthread_\w+_|mq_)timed\w+\b",
      r"(core|server|client)/", r"core/base/monitor\.h$",
      "a wait with a limit is base::Monitor's: a clock set back must not "
      "lengthen it"),

@@ -624,14 +624,17 @@ TEST(ListFolder, RefusesPartsOfADataSetAsClasses) {
   const fs::path folder = FreshFolder("folder_parts");
   WriteImage(folder / "train/cat/1.png");
   WriteImage(folder / "Val/cat/1.png");
-  EXPECT_THAT(ErrorOf(folder),
-              testing::EndsWith("is a part of a data set, not a class; set "
-                                "dataset.train to its folder of training "
-                                "images, " +
-                                (folder / "train").string() +
-                                ", and dataset.eval to the other part's"));
-  WriteImage(folder / "car/1.png");
-  EXPECT_EQ(Labelled(folder).size(), 3u);
+  const std::string expected =
+      "Val is a part of a data set, not a class; set dataset.train to its "
+      "folder of training images, " +
+      (folder / "train").string() +
+      ", and dataset.eval to the other part's; if it is a class, list the "
+      "images in JSON Lines with \"image\" and \"label\"";
+  EXPECT_THAT(ErrorOf(folder), testing::EndsWith(expected));
+  WriteImage(folder / "Car/1.png");
+  EXPECT_THAT(ErrorOf(folder), testing::EndsWith(expected));
+  fs::remove_all(folder / "Val");
+  EXPECT_THAT(Labelled(folder), ElementsAre("Car 1.png", "train 1.png"));
 }
 
 TEST(ListFolder, TakesTheFirstOfEachClassInTurn) {

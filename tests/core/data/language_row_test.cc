@@ -313,6 +313,11 @@ TEST(ParseLanguageRow, SaysWhatWasExpected) {
       {R"({"instruction": "i", "output": "o", "history": [["q", "a"]]})",
        "history: Alpaca's prompt has no place for it; write the row as "
        "\"messages\""},
+      {R"({"prompt": "p", "completion": "c", "system": "s"})",
+       "system: a prompt in one string has no place for it; write the row as"},
+      {R"({"conversations": [{"from": "narrator", "value": "v"}]})",
+       "conversations[0]: from: expected human, gpt, system or tool, found "
+       "\"narrator\"; for another role write \"role\" and \"content\""},
       {R"({"messages": [{"role": "u", "content": "c",)"
        R"( "n": 18446744073709551616}]})",
        "an integer beyond 64 bits would lose digits; write it as a string"},
@@ -352,18 +357,26 @@ TEST(ParseLanguageRow, TakesShareGptAsTrlDoes) {
       R"({"weight":1,"role":"user","content":"q"},)"
       R"({"role":"assistant","content":"a"},{"role":"tool","content":"t"},)"
       R"({"role":"user","content":"r"},{"role":"assistant","content":""}])");
-  EXPECT_EQ(MessagesOf(Parse(R"({"system": "s", "conversations": )"
-                             R"([{"from": "human", "value": "q"}]})")),
-            R"([{"role":"system","content":"s"},)"
-            R"({"role":"user","content":"q"}])");
+  for (const char* name : {"chatgpt", "bing", "bard", "model"}) {
+    EXPECT_EQ(MessagesOf(Parse(R"({"messages": [{"from": ")" +
+                               std::string(name) + R"(", "value": "a"}]})")),
+              R"([{"role":"assistant","content":"a"}])");
+  }
+  // A system's text in a column.
+  constexpr char kAsked[] =
+      R"([{"role":"system","content":"s"},{"role":"user","content":"q"}])";
+  EXPECT_EQ(MessagesOf(Parse(R"({"system": "s", "messages": )"
+                             R"([{"role": "user", "content": "q"}]})")),
+            kAsked);
   EXPECT_EQ(MessagesOf(Parse(R"({"conversations": [{"role": "human",)"
                              R"( "content": "q"}]})")),
             R"([{"role":"human","content":"q"}])");
   const LanguageRow pair =
-      Parse(R"({"prompt": [{"from": "human", "value": "q"}],)"
+      Parse(R"({"prompt": [{"from": "human", "value": "q"}], "system": "s",)"
             R"( "completion": [{"from": "gpt", "value": "a"}]})");
   EXPECT_EQ(std::get<ChatCompletionRow>(pair.content).completion.dump(),
             R"([{"role":"assistant","content":"a"}])");
+  EXPECT_EQ(std::get<ChatCompletionRow>(pair.content).prompt.dump(), kAsked);
 }
 
 TEST(ParseLanguageRow, TakesAlpacasColumns) {
@@ -580,13 +593,20 @@ TEST_F(LanguageRowEncoderTest, ATurnTakenOutOfTheLossIsRefusedIfItIsInIt) {
   };
   const std::string asks = "{\"messages\": " + asked + "}";
   EXPECT_THAT(encode(asks, {}),
-              StartsWith("a message's \"train\": expected 1 or true, found "
-                         "false: mpsd cannot take single turns"));
+              StartsWith("a message's \"train\": expected 1, true or none, "
+                         "found false: mpsd cannot take single turns"));
   EXPECT_EQ(encode(asks, {.assistant_only_loss = true}), "");
   EXPECT_THAT(
       encode("{\"messages\": " + answered + "}", {.assistant_only_loss = true}),
-      StartsWith("a message's \"weight\": expected 1 or true, found "
+      StartsWith("a message's \"weight\": expected 1, true or none, found "
                  "0: "));
+  for (const std::string field :
+       {R"("loss": false)", R"("train_detail": [{"train": false}])",
+        R"("loss": true)", R"("train_detail": [])"}) {
+    const std::string said = encode(
+        R"({"messages": [{"role": "u", "content": "a", )" + field + "}]}", {});
+    EXPECT_EQ(!said.empty(), field.find("false") != field.npos) << field;
+  }
   const auto pair = [](const std::string& prompt, const char* completion) {
     return "{\"prompt\": " + prompt + ", \"completion\": " + completion + "}";
   };
@@ -602,15 +622,19 @@ TEST_F(LanguageRowEncoderTest, ATurnTakenOutOfTheLossIsRefusedIfItIsInIt) {
 
 // A string of JSON is parsed only for templates that would quote it once more.
 TEST_F(LanguageRowEncoderTest, ArgumentsAreParsedIfTheTemplateNeedsIt) {
-  const auto shown = [&](const std::string& printed, const std::string& value) {
-    const auto chat = MakeTemplate(
+  const auto chat = [](const std::string& printed) {
+    return MakeTemplate(
         "{%- for m in messages %}{%- for c in m.tool_calls or [] %}"
         "{%- set it = c.function or c %}" +
         printed + "{%- endfor %}{%- endfor %}");
-    return Shown(R"({"messages": [{"role": "assistant", "content": "",)"
-                 R"( "tool_calls": [{"function": {"arguments": )" +
-                     value + "}}]}]}",
-                 {}, *chat);
+  };
+  const auto line = [](const std::string& value) {
+    return R"({"messages": [{"role": "assistant", "content": "",)"
+           R"( "tool_calls": [{"function": {"arguments": )" +
+           value + "}}]}]}";
+  };
+  const auto shown = [&](const std::string& printed, const std::string& value) {
+    return Shown(line(value), {}, *chat(printed));
   };
   const std::string quoting = "{{ it.arguments | tojson }}";
   const std::string sparing =
@@ -628,12 +652,18 @@ TEST_F(LanguageRowEncoderTest, ArgumentsAreParsedIfTheTemplateNeedsIt) {
   EXPECT_EQ(shown(joining, string), "[json " + object + "]");
   EXPECT_EQ(shown(listing, object), "[z,a,]");
   EXPECT_EQ(shown(listing, string), "[z,a,]");
-  // No JSON, no object, and digits that would be lost.
-  for (const std::string text : {"a", "3", "{\"n\": 18446744073709551616}"}) {
+  // No JSON, and no object.
+  for (const std::string text : {"a", "3"}) {
     EXPECT_EQ(shown(sparing, RowJson(text).dump()), "[" + text + "]");
     EXPECT_EQ(shown(quoting, RowJson(text).dump()),
               "[" + RowJson(text).dump() + "]");
   }
+  // Digits that would be lost.
+  const std::string digits = "{\"n\": 18446744073709551616}";
+  const std::string lost = RowJson(digits).dump();
+  EXPECT_EQ(shown(sparing, lost), "[" + digits + "]");
+  EXPECT_THAT(Error(line(lost), {}, chat(quoting).get()),
+              StartsWith("an integer beyond 64 bits would lose digits"));
 }
 
 TEST_F(LanguageRowEncoderTest, OptionsAndTemplateMustGoWithTheRows) {

@@ -246,7 +246,9 @@ TEST_F(ResumedJobTest, OtherFilesOfTheSameTokensResume) {
 // job's tokens are its own.
 TEST_F(ResumedJobTest, ATemplatesTimeIsThatOfTheFirstAttempt) {
   std::ofstream(folder_.path() / "model" / "chat_template.jinja")
-      << "{{ strftime_now('%f') }}{{ messages[0].content }}";
+      << "{{ strftime_now('%f') }}{% for m in messages %}{% generation %}"
+         "{{ m.content }}{% endgeneration %}{{ eos_token }}{% endfor %}";
+  folder_.training()["assistant_only_loss"] = true;
   for (const char* name : {"train.jsonl", "eval.jsonl"}) {
     std::ofstream rows(folder_.path() / name);
     for (int i = 0; i < 6; ++i) {
@@ -267,6 +269,8 @@ TEST_F(ResumedJobTest, ATemplatesTimeIsThatOfTheFirstAttempt) {
   EXPECT_EQ(tokens("out", 8), tokens("out", 4));
   ASSERT_THAT(Run("other", other), IsOk());
   EXPECT_NE(tokens("other", 4), tokens("out", 4));
+  EXPECT_THAT(other.warnings(),
+              Contains(HasSubstr("no label teaches the model to stop")));
 }
 
 // Of 0.1.0 before it wrote digests, tokens and its start.

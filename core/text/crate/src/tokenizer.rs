@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::{json, Value};
+use tokenizers::processors::template::TemplateProcessing;
 use tokenizers::utils::truncation::{
     truncate_encodings, TruncationDirection, TruncationParams, TruncationStrategy,
 };
@@ -45,7 +46,8 @@ struct ClassParts {
     #[serde(default)]
     normalizer: Value,
     pre_tokenizer: PreTokenizerWrapper,
-    /// Without the ids of "cls" and "sep", if it has them; null: the file's.
+    /// Without the ids of "cls" and "sep", if it has them; or "bos", the token
+    /// before a single text, or null for none; null: the file's.
     #[serde(default)]
     post_processor: Value,
     /// Whether the file's added tokens count as declared.
@@ -83,6 +85,17 @@ impl ClassParts {
     /// After the tokens are added.
     fn finish(mut self, tokenizer: &mut Tokenizer) -> Result<(), String> {
         if self.post_processor.is_null() {
+            return Ok(());
+        }
+        if let Some(bos) = self.post_processor.get("bos") {
+            let bos = bos.as_str().unwrap_or_default();
+            let id = tokenizer.token_to_id(bos);
+            let processor = TemplateProcessing::builder()
+                .try_single(format!("{bos} $A").trim_start())?
+                .special_tokens(Vec::from_iter(id.map(|id| (bos, id))))
+                .build()
+                .map_err(|e| e.to_string())?;
+            tokenizer.with_post_processor(Some(processor));
             return Ok(());
         }
         for name in ["cls", "sep"] {

@@ -108,6 +108,11 @@ def rows():
     for name in ("XLMRobertaTokenizer", "PreTrainedTokenizerFast"):
         yield row("unigram", "bert", name)
         yield row("unigram", "bert", name, {"add_prefix_space": False})
+    yield row("unigram", "bert", "XLMRobertaTokenizer", {"add_prefix_space": None})
+    for more in ({"bos_token": "the"}, {"bos_token": None},
+                 {"add_bos_token": False, "additional_special_tokens": ["<x>"]}):
+        yield row("metaspace", "llama", "CodeLlamaTokenizerFast", more,
+                  {"post_processor": None} if "add_bos_token" in more else {})
     yield row("metaspace", "llama", "GemmaTokenizer")
 
 
