@@ -142,6 +142,17 @@ spec::ModelConfig DecoderConfig(const Sizes& s, const DecoderParts& parts) {
   if (parts.window) config.sliding_window = {NetworkLength(s) / 3, 0};
   config.num_labels = parts.class_labels;
   config.pad_token_id = 1;
+  config.fused = parts.fused;
+  if (parts.fused) config.partial_rotary_factor = 0.5;
+  if (!parts.capped) return config;
+  config.norms = {"input_layernorm", "post_attention_layernorm",
+                  "pre_feedforward_layernorm", "post_feedforward_layernorm"};
+  config.norms_add_one = true;
+  config.hidden_act = "gelu_pytorch_tanh";
+  config.attention_softcap = 50;
+  config.logits_softcap = 30;
+  config.embedding_scale = std::sqrt(s.width);
+  config.rope = {spec::LayerRope::kLocal, spec::LayerRope::kMain};
   return config;
 }
 

@@ -46,6 +46,11 @@ struct DecoderParts {
   bool head_norms = false;  // norms of q and k
   bool biases = false;
   bool tied = false;
+  // Gemma's: norms of outputs, norms that multiply by 1 + w, GeGLU, soft caps,
+  // scaled embeddings, another rope in the first layer.
+  bool capped = false;
+  // Phi-3's: fused linears, half of each head rotated.
+  bool fused = false;
   int64_t class_labels = 0;  // their number, for a classifier
 };
 

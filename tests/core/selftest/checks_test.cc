@@ -80,6 +80,8 @@ TEST(PartsTest, OfDecoders) {
   ExpectPart(
       DecoderChecks(Small()),
       {"explicit step", "explicit step, packed", "explicit step, windowed",
+       "all weights of a decoder, norms of outputs and soft caps",
+       "explicit step, fused linears, half of a head rotated",
        "explicit step, NF4", "modules_to_save", "all weights of a decoder"});
 }
 
