@@ -154,8 +154,9 @@ class RpcServer {
   }
 
   // Ends the streams that were opened by `credential`
-  // (access::Caller::credential) with UNAUTHENTICATED, and returns how many.
-  // Call it once Options::callers no longer knows the credential.
+  // (access::Caller::credential) with UNAUTHENTICATED, and returns how many;
+  // its connections are strangers' again (Options::stranger_age). Call it once
+  // Options::callers no longer knows the credential.
   int EndStreams(const std::string& credential);
 
   // Reads the certificates again. New connections get the new certificate
