@@ -586,6 +586,8 @@ absl::Status RpcServer::Start(std::unique_ptr<listener::Listener> listener) {
         services_->hosts.streams.EndIdle(now);
         services_->hosts.uploads.EndIdle(now);
         services_->hosts.downloads.EndIdle(now);
+        services_->methods.unread().EndIdle(
+            now - absl::ToChronoMilliseconds(options_.download_idle));
         return true;
       });
   return absl::OkStatus();
