@@ -10,10 +10,12 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -277,23 +279,46 @@ int64_t LengthIn(const std::string& bytes) {
   return static_cast<int64_t>(std::min(length, kMost));
 }
 
+using Json = nlohmann::json;
+using Event = Json::parse_event_t;
+
+// Whether `text` is a JSON object. `take` gets what is in it, as a callback of
+// nlohmann's parser does. Keeps nothing: as a tree, some MiB would be hundreds.
+bool ReadObject(std::string_view text,
+                const std::function<void(int, Event, const Json&)>& take) {
+  if (base::NestsTooDeep(text)) return false;
+  const auto drop = [&](int depth, Event event, const Json& value) {
+    take(depth, event, value);
+    return event != Event::key && (depth > 0 || event != Event::array_start);
+  };
+  return Json::parse(text, drop, /*allow_exceptions=*/false).is_object();
+}
+
 // The end of the last tensor, counted from the first; -1 if the header is not a
 // safetensors header.
-int64_t DataEnd(const nlohmann::json& header) {
-  if (!header.is_object()) return -1;
-  int64_t end = 0;
-  for (const auto& [name, tensor] : header.items()) {
-    if (name == "__metadata__") continue;
-    const auto offsets = tensor.find("data_offsets");
-    const bool has_end = tensor.is_object() && offsets != tensor.end() &&
-                         offsets->is_array() && offsets->size() == 2 &&
-                         offsets->back().is_number_unsigned();
-    if (!has_end) return -1;
-    const uint64_t last = offsets->back().get<uint64_t>();
-    if (last > std::numeric_limits<int64_t>::max() / 2) return -1;
-    end = std::max(end, static_cast<int64_t>(last));
-  }
-  return end;
+int64_t DataEnd(std::string_view header) {
+  constexpr uint64_t kMost = std::numeric_limits<int64_t>::max() / 2;
+  uint64_t end = 0;
+  bool is_tensor = false, in_offsets = false, is_header = true;
+  int offsets = 2;  // of one tensor
+  const bool is_object =
+      ReadObject(header, [&](int depth, Event event, const Json& value) {
+        if (event == Event::key && depth == 1) {
+          is_header &= offsets == 2;
+          is_tensor = value != "__metadata__";
+          offsets = is_tensor ? 0 : 2;
+        }
+        if (event == Event::key && depth <= 2) {
+          in_offsets = is_tensor && depth == 2 && value == "data_offsets";
+        } else if (depth == 3 && in_offsets) {
+          ++offsets;
+          is_header &=
+              value.is_number_unsigned() && value.get<uint64_t>() <= kMost;
+          if (is_header) end = std::max(end, value.get<uint64_t>());
+        }
+      });
+  const bool is_whole = is_object && is_header && offsets == 2;
+  return is_whole ? static_cast<int64_t>(end) : -1;
 }
 
 absl::Status CheckWeightFile(const fs::path& path,
@@ -320,7 +345,7 @@ absl::Status CheckWeightFile(const fs::path& path,
   if (length > kHeaderBytes) return absl::OkStatus();
   ASSIGN_OR_RETURN(const auto text,
                    ReadAt(file.get(), kLengthBytes, length, path));
-  const int64_t end = DataEnd(base::ParseTree<nlohmann::json>(text));
+  const int64_t end = DataEnd(text);
   if (end < 0) return Broken(path, "is not a safetensors file");
   if (end == body - length) return absl::OkStatus();
   return Broken(path,
@@ -336,20 +361,26 @@ absl::StatusOr<std::set<std::string>> ShardsOf(const fs::path& path,
                                                const base::ReadRoots* within) {
   ASSIGN_OR_RETURN(const auto text,
                    base::ReadSmallFile(path, kIndexBytes, within));
-  const auto index = base::ParseTree<nlohmann::json>(text);
   std::set<std::string> shards;
-  if (index.is_object() && index.contains("weight_map") &&
-      index["weight_map"].is_object()) {
-    for (const auto& [name, file] : index["weight_map"].items()) {
-      if (!file.is_string() ||
-          !IsFileName(file.get_ref<const std::string&>())) {
-        return Broken(path, absl::StrCat("weight_map[\"", base::Quotable(name),
-                                         "\"] is not a file name"));
-      }
-      shards.insert(file.get<std::string>());
-    }
-  }
-  if (!shards.empty()) return shards;
+  std::string name, wrong;
+  bool in_map = false;
+  const bool is_object =
+      ReadObject(text, [&](int depth, Event event, const Json& value) {
+        if (event == Event::key) {
+          if (depth == 1) in_map = value == "weight_map";
+          if (depth == 2) name = value;
+        } else if (depth == 1 && event == Event::array_start) {
+          in_map = false;
+        } else if (depth == 2 && in_map && value.is_string() &&
+                   IsFileName(value.get_ref<const std::string&>())) {
+          shards.insert(value);
+        } else if (depth == 2 && in_map && wrong.empty()) {
+          wrong = absl::StrCat("weight_map[\"", base::Quotable(name),
+                               "\"] is not a file name");
+        }
+      });
+  if (!wrong.empty()) return Broken(path, wrong);
+  if (is_object && !shards.empty()) return shards;
   return Broken(path, "expected an object with weight_map");
 }
 

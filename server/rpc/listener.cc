@@ -24,6 +24,7 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/memory/memory.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -379,7 +380,7 @@ class Listener::Connections {
       : wake_(wake),
         stranger_age_(absl::ToChronoMilliseconds(options.stranger_age)),
         max_descriptor_(options.max_descriptor),
-        of_an_address_(std::clamp(max_descriptor_ / 16, 8, 256)) {}
+        share_(std::clamp(max_descriptor_ / 16, 8, 256)) {}
   ~Connections() {
     for (const auto& [name, open] : open_) close(open.fd);
   }
@@ -388,8 +389,11 @@ class Listener::Connections {
   std::string Add(int fd) {
     const std::string name = ClientOf(fd), network = NetworkOf(fd);
     absl::MutexLock lock(&mutex_);
-    if (IsFull(network)) EndLate();
-    if (IsFull(network)) EndOldestOf(network);
+    // Neighbours behind one address share it, and one who is known must not
+    // take their places.
+    MakeRoom([&](const Connection& other) {
+      return !other.known && other.network == network;
+    });
     const int second = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     Connection& open = open_[name];
     if (open.fd >= 0) close(open.fd);  // an earlier one, which is gone
@@ -399,12 +403,28 @@ class Listener::Connections {
     return "no descriptor is left for it";
   }
 
-  void Known(const std::string& name, const std::string& user) {
+  void Known(const std::string& name, const std::string& user,
+             const std::string& credential) {
     absl::MutexLock lock(&mutex_);
     const auto found = open_.find(name);
     if (found == open_.end()) return;
-    found->second.known = true;
-    found->second.user = user;
+    Connection& open = found->second;
+    open.credential = credential;
+    if (std::exchange(open.known, true) && open.user == user) return;
+    open.user = user;
+    MakeRoom([&](const Connection& other) {
+      return other.known && other.user == user && &other != &open;
+    });
+  }
+
+  void Forget(const std::string& credential) {
+    absl::MutexLock lock(&mutex_);
+    for (auto& [name, open] : open_) {
+      if (!open.known || open.credential != credential) continue;
+      open.known = false;
+      open.since = Clock::now();
+    }
+    if (std::exchange(rests_, false)) Wake(wake_);
   }
 
   // Returns where in what comes the call's wait begins.
@@ -444,7 +464,7 @@ class Listener::Connections {
   // Ends the oldest connection that is not known; false if there is none.
   bool EndOldest() {
     absl::MutexLock lock(&mutex_);
-    return EndOldestOf("");
+    return EndOldestOf([](const Connection& open) { return !open.known; });
   }
 
   // Forgets what was closed and ends strangers. Returns in how many
@@ -473,7 +493,7 @@ class Listener::Connections {
     std::string network;
     Clock::time_point since;
     bool known = false;
-    std::string user = {};
+    std::string user = {}, credential = {};  // as last known
     int64_t read = 0;  // bytes of the messages that calls got
     // Unread() at the start of each call's wait.
     std::multiset<int64_t> waits = {};
@@ -490,22 +510,24 @@ class Listener::Connections {
   };
   using Open = std::map<std::string, Connection>;  // by the client's name
 
-  // Of those who are not known: neighbours behind one address share it, and one
-  // who is known must not take their places.
-  bool IsFull(const std::string& network) const
-      ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-    return std::count_if(open_.begin(), open_.end(), [&](const auto& open) {
-             return !open.second.known && open.second.network == network;
-           }) >= of_an_address_;
+  // Ends the oldest of these if they are as many as one client may have.
+  void MakeRoom(absl::FunctionRef<bool(const Connection&)> among)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const auto is_full = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return std::count_if(open_.begin(), open_.end(), [&](const auto& open) {
+               return among(open.second);
+             }) >= share_;
+    };
+    if (is_full()) EndLate();
+    if (is_full()) EndOldestOf(among);
   }
 
-  bool EndOldestOf(const std::string& network)  // "": of all
+  bool EndOldestOf(absl::FunctionRef<bool(const Connection&)> among)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     auto oldest = open_.end();
     for (auto open = open_.begin(); open != open_.end(); ++open) {
-      const Connection& c = open->second;
-      if (c.known || (!network.empty() && c.network != network)) continue;
-      if (oldest == open_.end() || c.since < oldest->second.since) {
+      if (among(open->second) && (oldest == open_.end() ||
+                                  open->second.since < oldest->second.since)) {
         oldest = open;
       }
     }
@@ -582,7 +604,7 @@ class Listener::Connections {
   const int& wake_;
   const std::chrono::milliseconds stranger_age_;
   const int max_descriptor_;
-  const int of_an_address_;
+  const int share_;  // of strangers of one address, and of one user
   absl::Mutex mutex_;
   bool rests_ ABSL_GUARDED_BY(mutex_) = false;  // the thread, until woken
   Open open_ ABSL_GUARDED_BY(mutex_);
@@ -599,8 +621,13 @@ Listener::Listener(Options options)
                        : std::make_unique<Connections>(options_, wake_[1])) {}
 
 void Listener::Known(std::string_view host, std::string_view port,
-                     const std::string& user) {
-  if (connections_ != nullptr) connections_->Known(NameOf(host, port), user);
+                     const std::string& user, const std::string& credential) {
+  if (connections_ == nullptr) return;
+  connections_->Known(NameOf(host, port), user, credential);
+}
+
+void Listener::Forget(const std::string& credential) {
+  if (connections_ != nullptr) connections_->Forget(credential);
 }
 
 std::unique_ptr<Listener::Wait> Listener::Await(std::string_view host,

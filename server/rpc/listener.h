@@ -108,8 +108,8 @@ class Listener {
     std::optional<gid_t> socket_group = {};
     // A connection to a port ends after this time, or 1 MiB, unless Known was
     // called for it. Of those for which it was not, one address has at most a
-    // sixteenth of max_descriptor, and at most 256; the oldest makes room for a
-    // new one. Infinite: none of this.
+    // sixteenth of max_descriptor, and at most 256, and of the others one user
+    // as many; the oldest makes room for a new one. Infinite: none of this.
     absl::Duration stranger_age = absl::InfiniteDuration();
   };
 
@@ -131,7 +131,10 @@ class Listener {
   // The client at this address and port has proved that it is `user`. On any
   // thread.
   void Known(std::string_view host, std::string_view port,
-             const std::string& user);
+             const std::string& user, const std::string& credential);
+  // The connections that were last known by this credential are strangers'
+  // again, from now on. On any thread.
+  void Forget(const std::string& credential);
   // A call of this client begins. gRPC keeps what comes of a message, however
   // long it is, until it is whole: if those of a user take more than 40 MiB,
   // the connection with the most of it ends. Null if nothing is counted. The

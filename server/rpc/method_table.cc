@@ -9,6 +9,40 @@
 #include "server/rpc/convert.h"
 
 namespace mpsd::rpc {
+
+bool UnreadAnswers::HasRoom(const std::string& user) const {
+  absl::MutexLock lock(&mutex_);
+  const auto found = of_user_.find(user);
+  return found == of_user_.end() || found->second < kBytesOfUser;
+}
+
+std::shared_ptr<void> UnreadAnswers::Add(const std::string& user, size_t bytes,
+                                         std::function<void()> cancel) {
+  bytes += kCallBytes;
+  std::list<Answer> one = {{user, bytes, std::move(cancel), Clock::now()}};
+  const auto answer = one.begin();
+  {
+    absl::MutexLock lock(&mutex_);
+    of_user_[user] += bytes;
+    answers_.splice(answers_.end(), one);
+  }
+  return std::shared_ptr<void>(this, [this, answer](void*) {
+    absl::MutexLock lock(&mutex_);
+    const auto of_user = of_user_.find(answer->user);
+    if ((of_user->second -= answer->bytes) == 0) of_user_.erase(of_user);
+    answers_.erase(answer);
+  });
+}
+
+void UnreadAnswers::EndIdle(Clock::time_point since) {
+  // Under the lock, so that the calls exist.
+  absl::MutexLock lock(&mutex_);
+  for (const Answer& answer : answers_) {
+    if (answer.since >= since) break;
+    answer.cancel();
+  }
+}
+
 namespace {
 
 // Only checks the cancellation: gRPC cancels a call whose deadline has passed.
@@ -30,25 +64,33 @@ absl::Status Busy(const char* rpc) {
       "seconds"));
 }
 
+absl::Status Unread(const char* rpc) {
+  return absl::UnavailableError(absl::StrCat(
+      rpc, ": too many answers to your calls wait to be read: read them"));
+}
+
 }  // namespace
 
 OneRequest* Answer(grpc::CallbackServerContext* context, const Gate& gate,
-                   CallHost& host, access::Method method, MakeAsk make_ask,
-                   std::function<absl::Status(Call&)> work) {
+                   CallHost& host, UnreadAnswers& unread, access::Method method,
+                   MakeAsk make_ask, std::function<absl::Status(Call&)> work,
+                   const grpc::ByteBuffer* answer) {
   // This is a gRPC thread, which authenticates the caller, and makes and posts
   // the task. The barrier guards it too, because making a task takes memory.
-  const auto post = [=, &gate, &host](OneRequest& request) -> absl::Status {
+  const auto post = [=, &gate, &host,
+                     &unread](OneRequest& request) -> absl::Status {
     const char* const rpc = method.rule().method;
     const Ask ask = make_ask(request.bytes);
     ASSIGN_OR_RETURN(access::Rights rights, gate.Enter(*context, method, ask));
     const std::string user = rights.caller().user;
-    auto task = [=, &gate, &host, &request, read_request = ask.read,
+    auto task = [=, &gate, &host, &unread, &request, read_request = ask.read,
                  rights = std::move(rights)] {
       // Finish is the last step: gRPC may free context, request and response
       // before Finish returns.
       request.Finish(ToGrpc(host.barrier().Run(rpc, [&] {
         Call call{rights, [=, &host] { return IsWanted(*context, host); }, ""};
         RETURN_IF_ERROR(call.wanted());
+        if (!unread.HasRoom(user)) return Unread(rpc);
         Asked asked{method};
         const absl::Status read = read_request(asked);
         ASSIGN_OR_RETURN(const int64_t entry, gate.Begin(asked, call.rights));
@@ -56,6 +98,10 @@ OneRequest* Answer(grpc::CallbackServerContext* context, const Gate& gate,
             read.ok() ? host.barrier().Run(rpc, [&] { return work(call); })
                       : read;
         gate.End(entry, done, call.made_job_id);
+        if (done.ok()) {
+          request.answer =
+              unread.Add(user, answer->Length(), [=] { context->TryCancel(); });
+        }
         return done;
       })));
     };

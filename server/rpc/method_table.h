@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
 #include "core/base/status_macros.h"
 #include "google/protobuf/descriptor.h"
 #include "grpcpp/grpcpp.h"
@@ -21,16 +25,48 @@
 
 namespace mpsd::rpc {
 
+// Answers of calls that wait for their clients to read them: HTTP/2 lets a
+// client put that off. Thread-safe.
+class UnreadAnswers {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // Whether a further call of `user` may be answered.
+  bool HasRoom(const std::string& user) const;
+  // Counts an answer of so many bytes until the result is destroyed. `cancel`
+  // does not block, and ends the call on another thread.
+  std::shared_ptr<void> Add(const std::string& user, size_t bytes,
+                            std::function<void()> cancel);
+  // Cancels the calls whose answers have waited since before `since`.
+  void EndIdle(Clock::time_point since);
+
+ private:
+  struct Answer {
+    std::string user;
+    size_t bytes;
+    std::function<void()> cancel;
+    Clock::time_point since;
+  };
+  static constexpr size_t kBytesOfUser = 40 << 20;
+  static constexpr size_t kCallBytes = 16 << 10;  // of a call without an answer
+
+  mutable absl::Mutex mutex_;
+  std::list<Answer> answers_ ABSL_GUARDED_BY(mutex_);  // the oldest first
+  std::map<std::string, size_t> of_user_ ABSL_GUARDED_BY(mutex_);
+};
+
 // Receives the call's request, runs `work` on a thread of the host, in the turn
 // of the call's user, and answers the call with the status, so that a handler
 // is one line. Before that the thread reads the request. `work` does not run if
 // the request cannot be read, if the gate refuses the call, or if the client is
 // gone or the deadline has passed before its turn. UNAVAILABLE if the host has
-// no room. Work of several steps checks between them whether the client still
-// waits.
+// no room, or the user has no room for answers in `unread`. Work of several
+// steps checks between them whether the client still waits. It fills in
+// `answer`, which the call owns.
 OneRequest* Answer(grpc::CallbackServerContext* context, const Gate& gate,
-                   CallHost& host, access::Method method, MakeAsk ask,
-                   std::function<absl::Status(Call&)> work);
+                   CallHost& host, UnreadAnswers& unread, access::Method method,
+                   MakeAsk ask, std::function<absl::Status(Call&)> work,
+                   const grpc::ByteBuffer* answer);
 
 // The methods that mpsd serves, a row each. A row takes messages as bytes: they
 // are parsed on the host's threads, once the caller's role is known to suffice,
@@ -52,16 +88,26 @@ class MethodTable {
              size_t most_bytes = kRequestBytes) {
     auto answer = [=, this, &host, handle = std::move(handle)](
                       grpc::CallbackServerContext* context,
-                      Response* response) {
+                      grpc::ByteBuffer* response) {
       const auto request = std::make_shared<Request>();
       return Answer(
-          context, gate_, host, method, AskFor(most_bytes, request),
-          [=](Call& call) { return handle(call, *request, *response); });
+          context, gate_, host, unread_, method, AskFor(most_bytes, request),
+          [=](Call& call) -> absl::Status {
+            Response made;
+            RETURN_IF_ERROR(handle(call, *request, made));
+            bool is_own;
+            return grpc::SerializationTraits<Response>::Serialize(
+                       made, response, &is_own)
+                           .ok()
+                       ? absl::OkStatus()
+                       : absl::InternalError("the answer is too large");
+          },
+          response);
     };
     Add(method, grpc::internal::RpcMethod::BIDI_STREAMING,
         Request::descriptor(), Response::descriptor(),
         new grpc::internal::CallbackClientStreamingHandler<grpc::ByteBuffer,
-                                                           Response>(
+                                                           grpc::ByteBuffer>(
             std::move(answer)));
   }
 
@@ -113,6 +159,9 @@ class MethodTable {
   // row.
   void Register(grpc::ServerBuilder& builder);
 
+  // Of the calls of one request and one answer.
+  UnreadAnswers& unread() { return unread_; }
+
  private:
   // The methods of one service.
   class Service;
@@ -150,6 +199,7 @@ class MethodTable {
            grpc::internal::MethodHandler* handler);
 
   const Gate& gate_;
+  UnreadAnswers unread_;
   std::map<std::string, std::shared_ptr<Service>> services_;  // by full name
 };
 

@@ -506,7 +506,9 @@ struct RpcServer::Services {
     }
     const std::string host = Origin(peer);
     const std::string port = peer.substr(peer.rfind(':') + 1);
-    if (caller.ok()) listener->Known(host, port, caller->user);
+    if (caller.ok()) {
+      listener->Known(host, port, caller->user, caller->credential);
+    }
     return listener->Await(host, port);
   }
 
@@ -589,12 +591,15 @@ absl::Status RpcServer::Start(std::unique_ptr<listener::Listener> listener) {
         services_->hosts.streams.EndIdle(now);
         services_->hosts.uploads.EndIdle(now);
         services_->hosts.downloads.EndIdle(now);
+        services_->methods.unread().EndIdle(
+            now - absl::ToChronoMilliseconds(options_.download_idle));
         return true;
       });
   return absl::OkStatus();
 }
 
 int RpcServer::EndStreams(const std::string& credential) {
+  if (services_->listener != nullptr) services_->listener->Forget(credential);
   return services_->hosts.streams.CloseOf(credential) +
          services_->hosts.uploads.CloseOf(credential) +
          services_->hosts.downloads.CloseOf(credential);

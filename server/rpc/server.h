@@ -82,7 +82,7 @@ struct Options {
   int max_uploads = 64;
   int max_uploads_of_user = 32;
   // After this time the server ends an upload that received nothing, or a
-  // download of which the client read nothing.
+  // download or an answer of which the client read nothing.
   absl::Duration upload_idle = absl::Minutes(2);
   absl::Duration download_idle = absl::Minutes(10);
   // After this time the server closes a connection without a call; a connection
@@ -154,8 +154,9 @@ class RpcServer {
   }
 
   // Ends the streams that were opened by `credential`
-  // (access::Caller::credential) with UNAUTHENTICATED, and returns how many.
-  // Call it once Options::callers no longer knows the credential.
+  // (access::Caller::credential) with UNAUTHENTICATED, and returns how many;
+  // its connections are strangers' again (Options::stranger_age). Call it once
+  // Options::callers no longer knows the credential.
   int EndStreams(const std::string& credential);
 
   // Reads the certificates again. New connections get the new certificate

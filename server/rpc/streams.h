@@ -38,14 +38,17 @@ class OneRequest final : public grpc::ServerReadReactor<grpc::ByteBuffer> {
   }
 
   grpc::ByteBuffer bytes;
+  std::shared_ptr<void> answer;  // UnreadAnswers::Add, if there is one
 
  private:
+  // A call whose answer waits keeps nothing of its request.
   void OnReadDone(bool ok) override {
-    ok ? then_(*this) : Finish(ToGrpc(NoRequest()));
+    const auto then = std::exchange(then_, nullptr);
+    ok ? then(*this) : Finish(ToGrpc(NoRequest()));
   }
   void OnDone() override { delete this; }
 
-  const std::function<void(OneRequest&)> then_;
+  std::function<void(OneRequest&)> then_;
 };
 
 // What every stream has: a caller whom the gate admitted, a place in the host,

@@ -47,17 +47,20 @@ def request(path, *more):
 
 
 class Connection:
-    def __init__(self, port, context, timeout=60):
+    def __init__(self, port, context, timeout=60, settings=b""):
+        """Without a context in plain text."""
         try:
             plain = socket.create_connection(("127.0.0.1", port), timeout)
         except OSError as error:
             raise Closed(str(error)) from error
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
-            self.socket = context.wrap_socket(plain, server_hostname="localhost")
+            self.socket = plain if context is None else context.wrap_socket(
+                plain, server_hostname="localhost")
             # No dynamic table: each header of an answer is spelled out.
             self._send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" +
-                       self._frame(SETTINGS, 0, 0, struct.pack(">HI", 1, 0)))
+                       self._frame(SETTINGS, 0, 0,
+                                   struct.pack(">HI", 1, 0) + settings))
         except OSError as error:
             plain.close()
             raise Closed(str(error)) from error

@@ -277,6 +277,9 @@ TEST_F(ModelFilesTest, HostileHeaders) {
         std::string(R"({"a":1})"), std::string(R"({"a":{}})"),
         std::string(R"({"a":{"data_offsets":[0]}})"),
         std::string(R"({"a":{"data_offsets":[0,-1]}})"),
+        std::string(R"({"a":{"data_offsets":{"b":0,"c":12}}})"),
+        std::string(R"({"a":{"data_offsets":[0,12],"data_offsets":[0,12]}})"),
+        std::string(R"({"a":{},"b":{"data_offsets":[0,12]}})"),
         std::string(R"({"a":{"data_offsets":"x"}})")}) {
     Write("model.safetensors", Safetensors(header, 12));
     EXPECT_THAT(Problem(), HasSubstr("is not a safetensors file"))
@@ -313,7 +316,9 @@ TEST_F(ModelFilesTest, AnIndexLeadsNowhereElse) {
     EXPECT_THAT(Problem(), HasSubstr("is not a file name")) << shard;
   }
   for (const char* index :
-       {"[]", "{}", "{", R"({"weight_map": {}})", R"({"weight_map": []})"}) {
+       {"[]", "{}", "{", R"({"weight_map": {}})",
+        R"({"weight_map": ["model.safetensors"]})",
+        R"({"weight_map": {"a": {"b": "model.safetensors"}}})"}) {
     Write("model.safetensors.index.json", index);
     EXPECT_THAT(Problem(), HasSubstr("weight_map")) << index;
   }

@@ -199,6 +199,21 @@ TEST_F(DownloadTest, ALinkInsideIsNotFollowed) {
   EXPECT_EQ(Fetch(Of("adapter: true")), (Files{{"f", "1"}}));
 }
 
+TEST_F(DownloadTest, EndsWithItsCredential) {
+  Write("adapter/weights", std::string(64 << 20, 'w'));  // more than any window
+  const access::NewToken token = daemon_.MakeToken("ada", Role::kUser);
+  const Api ada(daemon_.Stranger().channel(), token.secret);
+  grpc::ClientContext context;
+  ada.Prepare(context);
+  const auto stream = ada.artifacts()->Download(&context, Of("adapter: true"));
+  v1::DownloadResponse message;
+  EXPECT_TRUE(stream->Read(&message));
+  EXPECT_EQ(Ok(daemon_.tokens->Revoke(access::TokenId(token.token.sha256))), 1);
+  while (stream->Read(&message)) {
+  }
+  EXPECT_THAT(ToStatus(stream->Finish()), Fails(StatusCode::kUnauthenticated));
+}
+
 TEST_F(DownloadTest, AFolderRemovedMeanwhileIsAborted) {
   ExpectError(Of("checkpoint_step: 5"), StatusCode::kAborted);
   Write("checkpoints/step-5/a", "1");

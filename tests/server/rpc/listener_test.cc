@@ -296,8 +296,9 @@ class StrangersTest : public ListenerTest {
     return std::to_string(ntohs(name.sin_port));
   }
   // The client has proved who it is.
-  void MakeKnown(int client, const std::string& user = "ada") {
-    listener_->Known("127.0.0.1", PortOf(client), user);
+  void MakeKnown(int client, const std::string& user = "ada",
+                 const std::string& credential = "a token") {
+    listener_->Known("127.0.0.1", PortOf(client), user, credential);
   }
   static bool IsOpen(int client) {
     char byte;
@@ -317,6 +318,34 @@ TEST_F(StrangersTest, WhoStaysUnknownIsClosed) {
   absl::SleepFor(absl::Seconds(1));
   EXPECT_TRUE(IsOpen(clients_[0]));
   EXPECT_TRUE(IsOpen(clients_[2])) << "a unix socket's";
+}
+
+TEST_F(StrangersTest, WhoseCredentialIsForgottenIsAStrangerAgain) {
+  Listen(1 << 30, std::nullopt, absl::Milliseconds(500));
+  for (const char* token : {"one", "another", "one"}) {
+    ConnectTcp();
+    AwaitTaken(clients_.size());
+    MakeKnown(clients_.back(), "ada", token);
+  }
+  MakeKnown(clients_[2], "ada", "another");  // over the same connection
+  absl::SleepFor(absl::Seconds(1));
+  listener_->Forget("one");
+  EXPECT_TRUE(IsOpen(clients_[0])) << "it has a stranger's time";
+  EXPECT_TRUE(IsClosed(clients_[0]));
+  for (int i : {1, 2}) EXPECT_TRUE(IsOpen(clients_[i])) << i;
+}
+
+TEST_F(StrangersTest, AUserHasAShareAndTheOldestConnectionMakesRoom) {
+  constexpr int kDescriptors = 256, kShare = kDescriptors / 16;
+  Listen(kDescriptors, std::nullopt, absl::Hours(1));
+  for (int i = 0; i < kShare + 2; ++i) {
+    ConnectTcp();
+    AwaitTaken(i + 1);
+    MakeKnown(clients_[i], i == 1 ? "bob" : "ada");
+    MakeKnown(clients_[2 * (i / 2)]);  // a further call
+  }
+  EXPECT_TRUE(IsClosed(clients_[0]));
+  for (int i = 1; i < kShare + 2; ++i) EXPECT_TRUE(IsOpen(clients_[i])) << i;
 }
 
 #ifdef __linux__
@@ -416,7 +445,7 @@ TEST_F(StrangersTest, AnAddressHasItsShareAndItsOldestStrangerMakesRoom) {
   EXPECT_TRUE(IsClosed(clients_[1]));
   for (int i : {0, 2, kShare}) EXPECT_TRUE(IsOpen(clients_[i])) << i;
   // Those who are known take no one's place.
-  for (int client : clients_) MakeKnown(client);
+  for (int client : clients_) MakeKnown(client, PortOf(client));
   const size_t known = clients_.size();
   for (int i = 0; i < kShare; ++i) {
     ConnectTcp();

@@ -176,6 +176,29 @@ TEST_F(UnaryCallTest, AnExceptionEndsItsCallAlone) {
   EXPECT_THAT(daemon_.log(), Not(HasSubstr("secret")));
 }
 
+// Of a client that reads none of a long one.
+TEST(UnreadAnswers, EndInTime) {
+  InProcessDaemon daemon({.rpc = [](Options& options) {
+    options.download_idle = absl::Milliseconds(300);
+  }});
+  jobs::Job job = InProcessDaemon::MakeJob(1, State::kSucceeded);
+  job.spec_json.resize(8 << 20, ' ');  // far more than any window
+  daemon.Put(job);
+  using grpc::internal::RpcMethod;
+  const RpcMethod get("/mpsd.v1.JobService/Get", RpcMethod::SERVER_STREAMING);
+  grpc::ClientContext context;
+  daemon.admin().Prepare(context);
+  const std::unique_ptr<grpc::ClientReader<v1::Job>> unread(
+      grpc::internal::ClientReaderFactory<v1::Job>::Create(
+          daemon.admin().channel().get(), get, &context,
+          ById<v1::GetJobRequest>(job.id)));
+  EXPECT_THAT(
+      daemon.calls.Await(1),
+      ElementsAre(testing::Pair("JobService.Get", StatusCode::kCancelled)));
+  context.TryCancel();
+  unread->Finish();
+}
+
 TEST(Barrier, ALogThatFailsTooEndsNothingElse) {
   const Barrier silent;
   const Barrier broken([](const std::string&) { throw std::bad_alloc(); });
