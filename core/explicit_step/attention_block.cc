@@ -208,7 +208,7 @@ at::Tensor AttentionBlock::RotateBack(const attention::AttentionInputs& grad,
   };
   const at::Tensor dq = back(grad.q, tape.raw_q, tape.q_rstd, *layer_.q_norm);
   const at::Tensor dk = back(grad.k, tape.raw_k, tape.k_rstd, *layer_.k_norm);
-  return at::cat({dq.flatten(1), dk.flatten(1)}, 1);
+  return at::cat({dq, dk}, 1).flatten(/*start_dim=*/1);
 }
 
 at::Tensor AttentionBlock::Backward(const at::Tensor& dh, const at::Tensor& x,
