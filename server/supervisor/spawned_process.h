@@ -143,7 +143,7 @@ struct Exchange {
   std::function<void(std::string_view)> error = nullptr;
   // Called several times a second.
   std::function<absl::Status()> wanted;
-  // While the machine is awake; then DeadlineExceeded.
+  // While the machine is awake and this process runs; then DeadlineExceeded.
   absl::Duration limit = absl::InfiniteDuration();
 };
 

@@ -8,7 +8,9 @@
 
 #include <csignal>
 #include <fstream>
+#include <utility>
 
+#include "absl/time/clock.h"
 #include "tests/core/scratch_folder.h"
 
 namespace mpsd::supervisor {
@@ -197,6 +199,21 @@ TEST(SpawnedProcess, KillReachesTheWholeGroup) {
 TEST(SpawnedProcess, LeavesNoZombie) {
   Start(Shell("exec sleep 60")).reset();
   EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
+}
+
+TEST(RunToEndTest, TimeInWhichThisProcessStoodStillDoesNotCount) {
+  bool stood_still = false;
+  Exchange exchange;
+  exchange.out = [](std::string_view) { return absl::OkStatus(); };
+  exchange.wanted = [&] {
+    if (!std::exchange(stood_still, true)) {
+      absl::SleepFor(absl::Milliseconds(1200));
+    }
+    return absl::OkStatus();
+  };
+  exchange.limit = absl::Seconds(1);
+  const auto status = RunToEnd(Shell("sleep 1.4"), exchange);
+  EXPECT_EQ(status.value_or(-1), 0) << status.status();
 }
 
 }  // namespace
