@@ -220,7 +220,10 @@ RmsNorm WeightReader::MakeRmsNorm(const std::string& name, int64_t size,
                Tensor(name + ".weight", {size},
                       adds_one ? Initial::kZero : Initial::kOne),
                eps};
-  if (adds_one && norm.weight.defined()) norm.one_more = norm.weight + 1;
+  if (adds_one && norm.weight.defined()) {
+    norm.one_more =
+        (norm.weight.to(at::kFloat) + 1).to(norm.weight.scalar_type());
+  }
   return norm;
 }
 
