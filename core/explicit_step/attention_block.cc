@@ -35,8 +35,8 @@ at::Tensor ByRotation(const at::Tensor& x, const at::Tensor& rotation) {
   return y.view({x.size(1), x.size(0), x.size(2), x.size(3)}).transpose(0, 1);
 }
 
-// As many zeros as make R of the first dimensions one of `dim` that leaves the
-// others alone.
+// R [length, dim, dim] from that of the first dimensions: it leaves the others
+// as they are.
 at::Tensor Extended(const at::Tensor& rotation, int64_t dim) {
   const int64_t length = rotation.size(0), part = rotation.size(1);
   if (part == dim) return rotation;
@@ -83,12 +83,12 @@ RopeTable MakeRopeTable(const model::RotaryTable& table, int64_t heads,
   RopeTable result;
   if (!table.cos.defined()) return result;
   const int64_t length = table.cos.size(2), dim = table.cos.size(-1);
+  const int64_t whole = std::max(dim, head_dim);
   if (options.traits.cheap_products && table.cos.size(0) == 1 &&
-      length * std::max(dim, head_dim) * std::max(dim, head_dim) <=
-          kMaxRotation) {
+      length * whole * whole <= kMaxRotation) {
     result.rotation = Extended(Rotations(table.cos.view({length, 1, dim}),
                                          table.sin.view({length, 1, dim})),
-                               std::max(dim, head_dim));
+                               whole);
     result.back = result.rotation.transpose(1, 2);
     return result;
   }

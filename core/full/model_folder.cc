@@ -3,6 +3,8 @@
 
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
@@ -45,21 +47,17 @@ absl::StatusOr<std::string> ReadOwn(const fs::path& folder,
   return base::ReadFile(folder / name, roots);
 }
 
+// Transformers' name of the model type in the names of its classes.
 std::string ClassPrefix(const std::string& model_type) {
-  if (model_type == "bert") return "Bert";
-  if (model_type == "roberta") return "Roberta";
-  if (model_type == "distilbert") return "DistilBert";
-  if (model_type == "vit") return "ViT";
-  if (model_type == "mistral") return "Mistral";
-  if (model_type == "qwen2") return "Qwen2";
-  if (model_type == "qwen3") return "Qwen3";
-  if (model_type == "smollm3") return "SmolLM3";
-  if (model_type == "granite") return "Granite";
-  if (model_type == "phi3") return "Phi3";
-  if (model_type == "gemma2") return "Gemma2";
-  if (model_type == "gemma3_text") return "Gemma3";
-  if (model_type == "olmo2") return "Olmo2";
-  if (model_type == "olmo3") return "Olmo3";
+  constexpr std::pair<std::string_view, std::string_view> kPrefixes[] = {
+      {"bert", "Bert"},   {"roberta", "Roberta"}, {"distilbert", "DistilBert"},
+      {"vit", "ViT"},     {"mistral", "Mistral"}, {"qwen2", "Qwen2"},
+      {"qwen3", "Qwen3"}, {"smollm3", "SmolLM3"}, {"granite", "Granite"},
+      {"phi3", "Phi3"},   {"gemma2", "Gemma2"},   {"gemma3_text", "Gemma3"},
+      {"olmo2", "Olmo2"}, {"olmo3", "Olmo3"}};
+  for (const auto& [type, prefix] : kPrefixes) {
+    if (type == model_type) return std::string(prefix);
+  }
   return "Llama";
 }
 
