@@ -151,18 +151,15 @@ double StepCosts::Scores(const BatchShape& shape, bool first_only) const {
   return heads * n * (n + std::min(block, n)) / 2;
 }
 
-bool StepCosts::AttendsFused() const {
-  return traits_.attends_fused() && model_.attention_softcap == 0;
-}
-
 StepCost StepCosts::AttentionForward(const BatchShape& shape,
                                      bool first_only) const {
   const double scores = Scores(shape, first_only);
   StepCost cost;
   cost.attention = 4 * static_cast<double>(model_.head_dim) * scores;
   // Made, masked and normalised: written three times, read three times.
-  if (!AttendsFused()) cost.other_bytes = 6 * scores * number_;
-  cost.calls = AttendsFused() ? 2 : 16;
+  const bool fused = spec::AttendsFused(traits_, model_);
+  if (!fused) cost.other_bytes = 6 * scores * number_;
+  cost.calls = fused ? 2 : 16;
   return cost;
 }
 
@@ -174,8 +171,9 @@ StepCost StepCosts::AttentionBackward(const BatchShape& shape,
   StepCost cost;
   cost.attention =
       (kept ? 8 : 10) * static_cast<double>(model_.head_dim) * scores;
-  if (!AttendsFused()) cost.other_bytes = 14 * scores * number_;
-  cost.calls = AttendsFused() ? 3 : 30;
+  const bool fused = spec::AttendsFused(traits_, model_);
+  if (!fused) cost.other_bytes = 14 * scores * number_;
+  cost.calls = fused ? 3 : 30;
   return cost;
 }
 

@@ -81,8 +81,6 @@ class StepCosts {
   StepCost Adapters(const std::vector<spec::JobLinear>& group, double tokens,
                     double in_passes, double out_passes) const;
   double Scores(const BatchShape& shape, bool first_only) const;
-  // Whether a fused kernel computes attention: none caps the scores.
-  bool AttendsFused() const;
   StepCost AttentionForward(const BatchShape& shape, bool first_only) const;
   StepCost AttentionBackward(const BatchShape& shape, bool first_only) const;
   StepCost Rotation(double tokens) const;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/host/traits.h"
 #include "core/spec/model_config.h"
 #include "core/spec/modules.h"
 #include "core/spec/targets.h"
@@ -82,5 +83,12 @@ int64_t LabelsPerPiece(int64_t vocab_size, bool trained_head, bool cached);
 // The most mask numbers kept for all blocks together: masks of packed rows'
 // segments, and masks added by products (backend::Traits::masks_for_products).
 inline constexpr int64_t kMostKeptMasks = int64_t{1} << 23;
+
+// Whether a fused kernel computes the model's attention on a device with
+// `traits`: none caps scores.
+inline bool AttendsFused(const backend::Traits& traits,
+                         const ModelConfig& model) {
+  return traits.attends_fused() && model.attention_softcap == 0;
+}
 
 }  // namespace mpsd::spec

@@ -147,11 +147,6 @@ class Estimator {
     return (ParameterCount(m_) - (tied ? 0 : job_.embedding_parameters)) * b_;
   }
 
-  // Whether a fused kernel computes the scores: none caps them.
-  bool AttendsFused() const {
-    return traits_.attends_fused() && m_.attention_softcap == 0;
-  }
-
   // --- what a forward keeps, bytes per token ---------------------------------
 
   // Bytes per number of a dropout mask: if random numbers are drawn in order it
@@ -211,7 +206,7 @@ class Estimator {
     norms *= m_.input_norms() + m_.output_norms();
     double bytes = norms * m_.hidden_size + 4.0 * m_.intermediate_size * b_ +
                    kFloat * m_.num_attention_heads;
-    if (AttendsFused()) {
+    if (AttendsFused(traits_, m_)) {
       // Keys and values are repeated for each head.
       return bytes + 4.0 * m_.q_size() * b_;
     }
@@ -301,7 +296,7 @@ class Estimator {
   double BlockBytes() const {
     // With a soft cap also its tanh, and the derivative that it multiplies.
     const double copies = m_.attention_softcap > 0 ? 5 : 3;
-    if (AttendsFused() &&
+    if (AttendsFused(traits_, m_) &&
         traits_.fused_attention == backend::FusedAttention::kByToken &&
         spec_.training.bf16) {
       return 0;  // computed by kernels, forward and backward
@@ -457,8 +452,9 @@ class Estimator {
             ? 0
             : rows * side * side * m_.vision.num_channels * kFloat *
                   (traits_.memory == MemoryPlace::kOwn ? 1 : 2);
-    const double layer = pixels + tokens * values * b_ +
-                         (AttendsFused() ? 0 : tokens * attention * kFloat);
+    const double layer =
+        pixels + tokens * values * b_ +
+        (AttendsFused(traits_, m_) ? 0 : tokens * attention * kFloat);
     return std::max(layer, EvaluatedLogitsBytes(tokens, rows));
   }
 
