@@ -29,6 +29,14 @@ def vary(case, chance):
                  intermediate_size=chance.randrange(40, 120, 8),
                  num_hidden_layers=chance.choice([2, 3]),
                  vocab_size=chance.randrange(90, 200))
+    for field in ("layer_types", "no_rope_layers"):
+        if field in shape:  # an entry a layer
+            shape[field] = (2 * shape[field])[:shape["num_hidden_layers"]]
+    rope = shape.get("rope_parameters", {})
+    for field in ("short_factor", "long_factor"):
+        if field in rope:  # an entry a pair of rotated dimensions
+            dim = shape["hidden_size"] // heads * rope["partial_rotary_factor"]
+            rope[field] = (2 * rope[field])[:int(dim) // 2]
     rank, root = chance.randint(1, 9), chance.random() < 0.5
     # A scale above two makes these tiny models chaotic within twenty steps.
     case["lora"].update(r=rank, use_rslora=root, lora_alpha=chance.randint(
