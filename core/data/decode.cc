@@ -436,9 +436,36 @@ absl::StatusOr<Image> DecodeImage(std::string_view bytes,
   return Decode(bytes, name, /*header_only=*/false);
 }
 
+namespace {
+
+// Whether the file ends before its image does, as far as that shows without
+// decoding it.
+bool IsCutShort(std::string_view bytes) {
+  const auto byte = [&bytes](size_t at) {
+    return static_cast<size_t>(static_cast<uint8_t>(bytes[at]));
+  };
+  if (IsJpeg(bytes)) return bytes.rfind("\xff\xd9") == bytes.npos;
+  if (IsWebp(bytes)) {
+    return (byte(7) << 24 | byte(6) << 16 | byte(5) << 8 | byte(4)) >
+           bytes.size() - 8;
+  }
+  size_t chunk = 8;  // length, name, contents and checksum each
+  while (chunk + 12 <= bytes.size() && bytes.substr(chunk + 4, 4) != "IEND") {
+    chunk += 12 + (byte(chunk) << 24 | byte(chunk + 1) << 16 |
+                   byte(chunk + 2) << 8 | byte(chunk + 3));
+  }
+  return chunk > bytes.size();
+}
+
+}  // namespace
+
 absl::StatusOr<ImageSize> ReadImageSize(std::string_view bytes,
                                         const std::string& name) {
   ASSIGN_OR_RETURN(auto image, Decode(bytes, name, /*header_only=*/true));
+  if (IsCutShort(bytes)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": damaged: the file is cut short"));
+  }
   return ImageSize{image.height, image.width};
 }
 

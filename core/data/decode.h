@@ -31,7 +31,7 @@ struct ImageSize {
   int64_t width = 0;
 };
 // The size of the upright image, read only from the header; errors as
-// DecodeImage.
+// DecodeImage, but for damage that only decoding finds.
 absl::StatusOr<ImageSize> ReadImageSize(std::string_view bytes,
                                         const std::string& name);
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -340,7 +341,26 @@ absl::StatusOr<std::vector<fs::path>> Contents(const fs::path& folder) {
   return paths;
 }
 
-// Every file in `folder` and below it.
+bool IsImage(const fs::path& file) {
+  auto mapped = base::MappedFile::Open(file);
+  return mapped.ok() &&
+         (IsPng((*mapped)->bytes()) || IsJpeg((*mapped)->bytes()) ||
+          IsWebp((*mapped)->bytes()));
+}
+
+// Whether a file in a class folder is no image by its name, as a list of
+// sources; such a file is left out, as by Hugging Face's `datasets`.
+bool IsOther(const fs::path& path) {
+  static const auto* const kImages = new std::set<std::string>{
+      "",      ".png",  ".jpg", ".jpeg", ".jpe", ".jfif", ".webp",
+      ".gif",  ".apng", ".bmp", ".dib",  ".tif", ".tiff", ".heic",
+      ".heif", ".avif", ".jp2", ".ico",  ".svg", ".psd",  ".raw"};
+  const std::string extension =
+      absl::AsciiStrToLower(path.extension().string());
+  return !kImages->contains(extension) && !IsImage(path);
+}
+
+// Every file in `folder` and below it that may be an image.
 absl::Status AppendFiles(const fs::path& folder, int depth,
                          std::vector<fs::path>& files) {
   constexpr int kMaxDepth = 32;  // a link may lead back up
@@ -353,7 +373,7 @@ absl::Status AppendFiles(const fs::path& folder, int depth,
     std::error_code error;
     base::CountWork();
     if (!fs::is_directory(path, error)) {
-      files.push_back(path);
+      if (!IsOther(path)) files.push_back(path);
     } else if (auto status = AppendFiles(path, depth + 1, files);
                !status.ok()) {
       return status;
@@ -370,13 +390,6 @@ bool IsSplit(const data::LabelValue& name) {
   const std::string lower = absl::AsciiStrToLower(name.text);
   return std::find(std::begin(kSplits), std::end(kSplits), lower) !=
          std::end(kSplits);
-}
-
-bool IsImage(const fs::path& file) {
-  auto mapped = base::MappedFile::Open(file);
-  return mapped.ok() &&
-         (IsPng((*mapped)->bytes()) || IsJpeg((*mapped)->bytes()) ||
-          IsWebp((*mapped)->bytes()));
 }
 
 struct FolderImages {

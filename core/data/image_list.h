@@ -41,10 +41,11 @@ struct ListOptions {
 // Each path is one of
 // - a folder with a folder per class, whose name is the label. Images are in it
 //   or below it and are taken in the order of their paths. Hidden files,
-//   Thumbs.db, desktop.ini and __MACOSX are ignored; any other file that is
-//   neither PNG, JPEG nor WebP is an error, and so is a class without images,
-//   and folders that are all splits of a data set (train, val …). Files next to
-//   the class folders are ignored unless they are images, which have no label.
+//   Thumbs.db, desktop.ini, __MACOSX and files that are no images by name and
+//   content (notes.txt) are ignored; any other file that is neither PNG, JPEG
+//   nor WebP is an error, and so is a class without images, and folders that
+//   are all splits of a data set (train, val …). Files next to the class
+//   folders are ignored unless they are images, which have no label.
 //   max_samples takes one image of every class in turn.
 // - a file of JSON Lines, {"image": "a/b.png", "label": …}: the path is
 //   relative to that file's folder. Other names are ignored.

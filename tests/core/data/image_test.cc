@@ -506,9 +506,9 @@ TEST(ImageSet, RefusesAnInvalidLabel) {
 TEST(ImageSet, NamesTheImageThatCannotBeDecoded) {
   const fs::path folder = CatAndDogFolder("set_damaged");
   const std::string photo = GoldenBytes("file.photo");
-  const std::string path =
-      WriteFile(folder / "dog/2.jpg", photo.substr(0, photo.size() - 100));
+  const std::string path = WriteFile(folder / "dog/2.jpg", photo);
   const auto set = Open(folder);
+  WriteFile(path, photo.substr(0, photo.size() - 100));  // meanwhile
   EXPECT_TRUE(set->Collate({{0}, {1}}, {}).ok());
   EXPECT_EQ(set->Collate({{0}, {3}}, {}).status(),
             absl::InvalidArgumentError(
@@ -669,21 +669,29 @@ TEST(ListFolder, TakesLooseImagesWhereNoLabelIsNeeded) {
 TEST(ListFolder, SaysWhatIsBad) {
   const std::string png = GoldenBytes("file.rgb8");
   const std::string jpeg = GoldenBytes("file.photo");
+  const std::string webp = GoldenBytes("file.webp");
   struct Bad {
     const char* file;
     std::string bytes;
     std::string message;  // after the file's or folder's path
   };
   for (const Bad& bad : {
-           Bad{"cat/notes.txt", "hello", "neither PNG, JPEG nor WebP"},
+           Bad{"cat/notes.png", "hello", "neither PNG, JPEG nor WebP"},
            Bad{"cat/empty.png", "",
                "the file is empty, expected PNG, JPEG or WebP"},
            Bad{"cat/1.png", png.substr(0, 20),
                "a damaged PNG: the file is cut short"},
            Bad{"cat/1.jpg", jpeg.substr(0, 30),
                "a damaged JPEG: JPEG datastream contains no image"},
+           Bad{"cat/2.png", png.substr(0, png.size() - 20),
+               "damaged: the file is cut short"},
+           Bad{"cat/2.jpg", jpeg.substr(0, jpeg.size() - 9),
+               "damaged: the file is cut short"},
+           Bad{"cat/2.webp", webp.substr(0, webp.size() - 9),
+               "damaged: the file is cut short"},
        }) {
     const fs::path folder = FreshFolder("folder_bad");
+    WriteFile(folder / "dog/notes.txt", "no image, and left out");
     WriteImage(folder / "dog/1.png");
     const std::string path = WriteFile(folder / bad.file, bad.bytes);
     EXPECT_EQ(ErrorOf(folder), path + ": " + bad.message);
