@@ -61,6 +61,12 @@ class CountedRows : public data::Source {
   double cut_share() const { return cut_share_; }
   double dropped_share() const { return dropped_share_; }
 
+  // For a split, whose whole the training rows report.
+  void LeaveOutLosses() {
+    stats_.truncated_rows = stats_.dropped_rows = 0;
+    cut_share_ = dropped_share_ = 0;
+  }
+
   // Rows are padded to at most this many tokens; a loader's max_length.
   void set_max_length(int64_t max_length) { max_length_ = max_length; }
 

@@ -23,14 +23,11 @@ void Limit(SourcePtr& source, const std::optional<int64_t>& count) {
 }
 
 absl::Status Split(double share, uint64_t seed, TaskData& data) {
-  auto split = data::SplitForValidation(data.train->size(), share, seed);
-  if (!split.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "dataset.validation_split: ", std::string(split.status().message())));
-  }
+  ASSIGN_OR_RETURN(auto split,
+                   data::SplitForValidation(data.train->size(), share, seed));
   const std::shared_ptr<const data::Source> all = std::move(data.train);
-  data.train = std::make_unique<data::Subset>(all, std::move(split->train));
-  data.eval = std::make_unique<data::Subset>(all, std::move(split->validation));
+  data.train = std::make_unique<data::Subset>(all, std::move(split.train));
+  data.eval = std::make_unique<data::Subset>(all, std::move(split.validation));
   return absl::OkStatus();
 }
 

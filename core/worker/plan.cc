@@ -154,6 +154,9 @@ absl::StatusOr<CountedJob> ReadJob(const fs::path& path,
   RETURN_IF_ERROR(optim::Schedule::Create(training, 1).status());
   job.train = Count(std::move(data.train), training.max_length);
   job.eval = Count(std::move(data.eval), training.max_length);
+  if (job.eval != nullptr && job.described.spec->dataset.eval.empty()) {
+    job.eval->LeaveOutLosses();
+  }
   job.predict = Count(std::move(data.predict), training.max_length);
   return job;
 }
