@@ -143,7 +143,9 @@ std::optional<std::pair<dev_t, ino_t>> IdentityOf(const fs::path& folder) {
 
 absl::Status Outside(const fs::path& path) {
   return absl::FailedPreconditionError(absl::StrCat(
-      path.string(), ": is outside the folders that jobs may read"));
+      path.string(),
+      ": is outside the folders that jobs may read (model-root and data-root "
+      "of mpsd); push the model or upload the data instead"));
 }
 
 absl::Status NotRegular(const fs::path& path) {

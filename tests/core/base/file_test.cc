@@ -243,7 +243,9 @@ class ReadRootsTest : public testing::Test {
     return text;
   }
   std::string Outside(const fs::path& path) const {
-    return path.string() + ": is outside the folders that jobs may read";
+    return path.string() +
+           ": is outside the folders that jobs may read (model-root and "
+           "data-root of mpsd); push the model or upload the data instead";
   }
 
   const fs::path folder_ = FreshFolder("read_roots");
