@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/jobs/submission.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/file.h"
 #include "core/base/limits.h"
 #include "core/base/sha256.h"
 #include "core/base/status_macros.h"
@@ -240,10 +244,62 @@ std::string NameFrom(const std::string& model,
         std::filesystem::path(path).lexically_normal();
     return normal.has_filename() ? normal : normal.parent_path();
   };
+  const std::filesystem::path train = last(dataset.train[0]);
+  const std::string around = train.parent_path().filename().string();
+  const bool is_part = train.stem() == "train" && !around.empty() &&
+                       around.find_first_not_of('.') != around.npos;
   return base::Shortened(
       base::Printable(absl::StrCat(last(model).filename().string(), "-",
-                                   last(dataset.train[0]).stem().string())),
-      limits::kNameBytes);
+                                   is_part ? around : train.stem().string())),
+      limits::kNameBytes - 5);
+}
+
+constexpr int64_t kScannedBytes = int64_t{256} << 20;
+// More than what a chat template adds to a row.
+constexpr int64_t kTemplateTokens = 256;
+
+// The bytes of the longest row, a line of JSON or a row of CSV, in which a line
+// may end within quotes. A row has no more tokens than bytes.
+int64_t LongestRow(std::string_view bytes, bool quotes) {
+  int64_t longest = 0;
+  size_t begin = 0;
+  bool quoted = false;
+  for (size_t i = 0; i <= bytes.size(); ++i) {
+    const bool end = i == bytes.size() || bytes[i] == '\n';
+    if (!end && quotes && bytes[i] == '"') quoted = !quoted;
+    if (!end || (quoted && i < bytes.size())) continue;
+    longest = std::max<int64_t>(longest, i - begin);
+    begin = i + 1;
+  }
+  return longest;
+}
+
+// The spec with the length that its rows have at most, as far as that is known
+// before they are tokenized.
+spec::TrainSpec AtLongestRow(spec::TrainSpec spec, const std::string& job_id,
+                             const Inputs& inputs, const JobFiles& files) {
+  if (spec.task == spec::Task::kImageCls || spec.training.packing) return spec;
+  std::map<std::string, std::string> stored;
+  for (const JobFiles::Link& link : inputs.Links()) {
+    stored[files.InputPath(job_id, link.relative)] = link.target;
+  }
+  int64_t longest = 0, left_bytes = kScannedBytes;
+  for (const auto* part : {&spec.dataset.train, &spec.dataset.eval}) {
+    for (const std::string& path : *part) {
+      const auto blob = stored.find(path);
+      const auto file =
+          base::MappedFile::Open(blob == stored.end() ? path : blob->second);
+      if (!file.ok()) return spec;
+      const std::string_view bytes = (*file)->bytes();
+      left_bytes -= static_cast<int64_t>(bytes.size());
+      if (left_bytes < 0) return spec;
+      longest = std::max(longest,
+                         LongestRow(bytes, !absl::StrContains(path, ".json")));
+    }
+  }
+  spec.training.max_length =
+      std::min(spec.training.max_length, longest + kTemplateTokens);
+  return spec;
 }
 
 // Checks a job.json for training: the spec, its inputs, its model and its
@@ -261,6 +317,7 @@ absl::StatusOr<Submission> CheckTraining(const SubmitRequest& request,
                    Inputs::Create(request.inputs, job_id, files, usable));
   Submission submission;
   submission.model = spec::ParseHubName(spec.model).id;
+  submission.named = !spec.name.empty();
   submission.name =
       spec.name.empty() ? NameFrom(submission.model, spec.dataset) : spec.name;
   submission.named_jobs = JobsNamedBy(spec);
@@ -284,7 +341,8 @@ absl::StatusOr<Submission> CheckTraining(const SubmitRequest& request,
   }
   spec.model = model.folder;
   submission.model_lease = std::move(model.lease);
-  submission.memory_bytes = LeastMemory(spec, model.config);
+  submission.memory_bytes =
+      LeastMemory(AtLongestRow(spec, job_id, inputs, files), model.config);
   // A probe or a batch sweep exists to find out what fits.
   const bool finds_out =
       request.kind == JobKind::kProbe || request.kind == JobKind::kBatchSweep;
@@ -441,6 +499,20 @@ absl::Status Submitter::NoteNewFiles(const Job& job, Submission& checked) {
   return absl::OkStatus();
 }
 
+// A made-up name that is taken gets a number, so that it means one job.
+absl::Status Submitter::MakeNameUnique(Job& job) const {
+  const std::string stem = job.name;
+  for (int number = 2; number <= 10; ++number) {
+    ASSIGN_OR_RETURN(const std::vector<FoundJob> found,
+                     dependencies_.store.FindByText(
+                         {.name = job.name, .owner = job.owner}, 1));
+    if (found.empty()) return absl::OkStatus();
+    job.name = absl::StrCat(stem, "-", number);
+  }
+  job.name = absl::StrCat(stem, "-", job.id.substr(job.id.size() - 4));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Submitter::NewJob> Submitter::MakeJob(
     const SubmitRequest& request, const std::string& hash) {
   const std::string id = ids_.Next();
@@ -452,6 +524,7 @@ absl::StatusOr<Submitter::NewJob> Submitter::MakeJob(
                    PriorsOf(request, checked.named_jobs));
   NewJob made{checked.MakeJob(request), std::move(checked)};
   made.job.id = id;
+  if (!made.checked.named) RETURN_IF_ERROR(MakeNameUnique(made.job));
   made.job.request_hash = hash;
   made.job.create_time = dependencies_.clock.Now();
   made.job.after = std::move(after);

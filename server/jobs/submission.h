@@ -45,6 +45,7 @@ int64_t MemoryFor(const MachineMemory& memory, spec::DeviceChoice device);
 // A request that passed every check that is possible before a worker starts.
 struct Submission {
   std::string name;       // the spec's, else made of its model and data
+  bool named = false;     // by the spec
   std::string model;      // as the spec has it
   std::string spec_json;  // with every default; paths as the worker gets them
   // The jobs whose results the spec names (start_checks.h).
@@ -144,6 +145,7 @@ class Submitter {
   // job's id. Makes no folder and no row.
   absl::StatusOr<NewJob> MakeJob(const SubmitRequest& request,
                                  const std::string& hash);
+  absl::Status MakeNameUnique(Job& job) const;
   // Notes that the model's name means other files than in the owner's last job.
   absl::Status NoteNewFiles(const Job& job, Submission& checked);
   MachineMemory Memory() const;

@@ -77,6 +77,7 @@ class ModelTest(harness.SharedDaemonTest):
         self.assertIn(f"Next: `mpsctl submit {job}`", said)
         done = daemon.succeed(job, "--set", "device=cpu")
         self.assertEqual("tiny-faq", done["name"])
+        self.assertEqual("tiny-faq-2", daemon.succeed(job)["name"])
 
     def test_a_queued_job_keeps_the_files_it_was_submitted_with(self):
         daemon = self.daemon("--blob-grace-seconds", "1")

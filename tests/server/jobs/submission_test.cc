@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/jobs/submission.h"
 
+#include <fstream>
+
 #include "core/base/limits.h"
+#include "tests/core/scratch_folder.h"
 #include "tests/core/status_matchers.h"
 #include "tests/fakes/fake_job_files.h"
 
@@ -238,6 +241,10 @@ TEST_F(SubmissionTest, TheRequestedIdIsKeptInAdditionToTheFolder) {
 TEST_F(SubmissionTest, AJobWithoutANameIsCalledAfterItsModelAndData) {
   EXPECT_EQ(Ok(Check()).name, "tiny-train");
   EXPECT_EQ(Checked().name, "");  // a run resumes by its spec
+  request_.spec_json = Spec(R"("up/moods/train/")");
+  request_.inputs = {{"up/moods/train/a.jsonl", kSha}};
+  EXPECT_EQ(Ok(Check()).name, "tiny-moods");
+  request_.inputs = {{"train.jsonl", kSha}};
   request_.spec_json = Spec(R"("train.jsonl")", R"(, "name": "mine")");
   EXPECT_EQ(Ok(Check()).name, "mine");
 }
@@ -315,6 +322,26 @@ TEST_F(SubmissionTest, AJobBeyondTheMachineIsRefused) {
                   .ok());
   request_.anyway = true;
   EXPECT_TRUE(fits("", {1, "", 0}).ok());
+}
+
+TEST_F(SubmissionTest, MemoryIsEstimatedAtTheLongestRow) {
+  const fs::path file = FreshFolder("rows") / "train.csv";
+  files_.paths.insert(file.string());
+  request_.inputs.clear();
+  const auto memory = [&](const std::string& rows, const std::string& more) {
+    std::ofstream(file) << rows;
+    request_.spec_json =
+        Spec("\"" + file.string() + "\"",
+             R"(, "training": {"max_length": 4000)" + more + "}");
+    return Ok(Check()).memory_bytes;
+  };
+  const int64_t whole = memory(std::string(5000, 'a') + "\n", "");
+  const int64_t rows = memory("text\n" + std::string(300, 'a') + "\n", "");
+  EXPECT_LT(rows, whole);
+  // A line that ends within quotes ends no row, and packed rows are whole.
+  const std::string lines = "\"" + std::string(2500, '\n') + "\"";
+  EXPECT_GT(memory(lines, ""), rows);
+  EXPECT_EQ(memory("text\na\n", R"(, "packing": true)"), whole);
 }
 
 TEST_F(SubmissionTest, AnAdapterIsAFolderOfInputs) {
