@@ -40,7 +40,7 @@ constexpr std::pair<const char*, const char*> kGroups[] = {
     {"Run and follow jobs",
      "init submit clone list queue show watch logs wait diff"},
     {"Change jobs", "set hold release cancel retry delete"},
-    {"Results", "report plot download merge"},
+    {"Results", "report plot download export merge"},
     {"Before a job runs", "plan doctor info check sweep import schema"},
     {"Models and daemons", "model context login logout admin completion"},
 };

@@ -151,7 +151,7 @@ v1::ListJobsRequest JobsOf(const std::string& path) {
   } else if (path == "delete") {
     states({v1::JOB_STATE_SUCCEEDED, v1::JOB_STATE_FAILED,
             v1::JOB_STATE_CANCELLED});
-  } else if (path == "download") {
+  } else if (path == "download" || path == "export") {
     states({v1::JOB_STATE_SUCCEEDED});
   }
   return request;

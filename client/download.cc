@@ -347,8 +347,9 @@ ExitCode Receive(const Console& console, const v1::DownloadRequest& request,
     return console.Fail(ExitCode::kDetached, "interrupted", next);
   }
   if (written.ok() && !status.ok()) {
-    return request.merged() ? console.Fail(status)
-                            : FailedCall(console, request.job_id(), status);
+    return request.merged() || !request.export_format().empty()
+               ? console.Fail(status)
+               : FailedCall(console, request.job_id(), status);
   }
   if (written.ok()) written = receiver.Finish();
   if (written.ok()) {
@@ -448,6 +449,55 @@ void DeclareDownload(Command& verb, DownloadOptions& options) {
       ->excludes(checkpoint)
       ->excludes(predictions)
       ->excludes(merged);
+}
+
+struct ExportOptions {
+  std::string id, format, output;
+  std::string type = "q8_0";
+};
+
+ExitCode Export(const ExportOptions& options, const Console& console) {
+  std::error_code error;
+  fs::path output = fs::absolute(options.output, error).lexically_normal();
+  if (!output.has_filename()) output = output.parent_path();
+  const Destination to{output, ""};
+  const absl::Status free = CheckDestination(to);
+  if (!free.ok()) return FailedPlace(console, free, "");
+  ExitCode code;
+  const auto id = ResolveJobId(console, options.id, &code);
+  if (!id) return code;
+  v1::DownloadRequest request;
+  request.set_job_id(*id);
+  const bool gguf = options.format == "gguf";
+  request.set_export_format(gguf ? absl::StrCat("gguf-", options.type)
+                                 : options.format);
+  code = Receive(console, request, to);
+  if (code != ExitCode::kOk || console.json) return code;
+  if (gguf) {
+    console.out << "Next: `ollama create NAME -f "
+                << (output / "Modelfile").string()
+                << "`, or open the .gguf in llama.cpp or LM Studio.\n";
+  } else if (options.format == "mlx-adapter") {
+    console.out << "Next: `mlx_lm.generate --model MODEL --adapter-path "
+                << output.string() << " --prompt TEXT`\n";
+  }
+  return code;
+}
+
+void DeclareExport(Command& verb, ExportOptions& options) {
+  verb.add_argument(kJobIdName, options.id, "The job");
+  verb.add_option("--format FORMAT", options.format,
+                  "merged: the whole model, for Transformers, vLLM, mlx-lm;\n"
+                  "gguf: one file for llama.cpp, Ollama, LM Studio;\n"
+                  "mlx-adapter: the adapter for mlx-lm")
+      ->check(IsMember({"merged", "gguf", "mlx-adapter"}))
+      ->required();
+  verb.add_option("--type TYPE", options.type, "Of a GGUF file's matrices")
+      ->check(IsMember({"f16", "bf16", "q8_0"}))
+      ->capture_default_str();
+  verb.add_option("-o,--output DIR", options.output,
+                  "The folder to create, or an empty one")
+      ->required();
 }
 
 constexpr size_t kMostJobs = 20;
@@ -608,6 +658,10 @@ std::vector<Verb> DownloadVerbs() {
        "mpsctl download moods --output adapter/\n"
        "mpsctl download moods --checkpoints\n"
        "mpsctl download moods --checkpoint 500 --output step-500/"},
+      {"export", "Fetch a result for llama.cpp, Ollama or mlx-lm",
+       Takes(DeclareExport, Export),
+       "mpsctl export moods --format gguf --output moods/\n"
+       "mpsctl export moods --format mlx-adapter --output moods-mlx/"},
       {"report", "Write an HTML report of a job, or of several",
        Takes(DeclareReport, Report),
        "mpsctl report moods -o moods.html\n"

@@ -132,4 +132,14 @@ absl::StatusOr<MergeReport> Merge(
     const MergeOptions& options,
     const std::function<void(const std::string&, double)>& progress = nullptr);
 
+// Writes the folder `out`, complete or not at all, from which mlx-lm 0.32 loads
+// the adapter on top of the model (tuner/utils.py, load_adapters):
+// adapters.safetensors with lora_a [in, r] and lora_b [r, out] in fp32, and
+// adapter_config.json. Modules of another rank than the largest are padded with
+// zeros. Unimplemented for a classifier, and for an adapter that replaces
+// modules.
+absl::Status WriteMlxAdapter(const std::filesystem::path& model,
+                             const std::filesystem::path& adapter,
+                             const std::filesystem::path& out);
+
 }  // namespace mpsd::merge

@@ -64,6 +64,11 @@ CLI::Option* DeclareMerge(CLI::App& app, mpsd::worker::MergeArguments& merge) {
   app.add_option("--model", merge.model,
                  "of --merge: folder or id [the one the adapter names]")
       ->needs(flag);
+  app.add_option("--format", merge.format,
+                 "of --merge's result: merged, mlx-adapter, or gguf-f16, "
+                 "gguf-bf16 and gguf-q8_0, also without an adapter")
+      ->needs(flag)
+      ->capture_default_str();
   app.add_option("--dtype", merge.dtype, "of --merge's result [the model's]")
       ->needs(flag);
   app.add_option("--max-shard-size", merge.max_shard_size,
@@ -117,7 +122,9 @@ int Gates() {
 }
 
 int Merge(const mpsd::worker::MergeArguments& merge) {
-  if (merge.adapter.empty() || merge.out.empty()) {
+  const bool needs_adapter =
+      merge.model.empty() || !merge.format.starts_with("gguf");
+  if ((merge.adapter.empty() && needs_adapter) || merge.out.empty()) {
     std::cerr << "mpsd-worker: --merge needs --adapter and --out\n";
     return 2;
   }

@@ -7,13 +7,16 @@
 #include <filesystem>
 #include <optional>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/base/units.h"
 #include "core/ckpt/safetensors_writer.h"
+#include "core/lora/gguf.h"
 #include "core/spec/train_spec.h"
 #include "core/worker/process.h"
 #include "core/worker/run_job.h"
@@ -90,6 +93,53 @@ absl::StatusOr<merge::MergeReport> Merge(const MergeArguments& arguments,
   return report;
 }
 
+// Writes the GGUF file of the model, with the adapter merged into it if there
+// is one.
+absl::Status WriteGguf(const MergeArguments& arguments, gguf::Type type,
+                       std::ostream& out) {
+  ASSIGN_OR_RETURN(const auto options, OptionsOf(arguments));
+  ASSIGN_OR_RETURN(auto staged, base::StagedFolder::Create(options.out));
+  fs::path model = options.model;
+  if (!arguments.adapter.empty()) {
+    MergeArguments merge = arguments;
+    model = merge.out = staged.staging() / "merged";
+    RETURN_IF_ERROR(Merge(merge, out).status());
+  }
+  const std::string name = absl::StrCat(
+      "model-", absl::AsciiStrToUpper(arguments.format.substr(5)), ".gguf");
+  out << "writing " << name << "\n" << std::flush;
+  const absl::Status written =
+      gguf::Write(model, staged.staging() / name, type);
+  if (!written.ok()) {  // in terms of the model that the user knows
+    return absl::Status(
+        written.code(),
+        absl::StrReplaceAll(written.message(),
+                            {{model.string(), options.model.string()}}));
+  }
+  if (!arguments.adapter.empty()) fs::remove_all(model);
+  RETURN_IF_ERROR(base::WriteFileAtomic(staged.staging() / "Modelfile",
+                                        absl::StrCat("FROM ./", name, "\n")));
+  return staged.Commit();
+}
+
+absl::Status Export(const MergeArguments& arguments, std::ostream& out) {
+  if (arguments.format == "merged") return Merge(arguments, out).status();
+  if (arguments.format == "mlx-adapter") {
+    ASSIGN_OR_RETURN(const auto options, OptionsOf(arguments));
+    return merge::WriteMlxAdapter(options.model, options.adapter, options.out);
+  }
+  constexpr std::string_view kGguf = "gguf-";
+  const std::optional<gguf::Type> known =
+      arguments.format.starts_with(kGguf)
+          ? gguf::TypeNamed(arguments.format.substr(kGguf.size()))
+          : std::nullopt;
+  if (known) return WriteGguf(arguments, *known, out);
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--format: expected merged, mlx-adapter, gguf-f16, gguf-bf16 or "
+      "gguf-q8_0, found ",
+      arguments.format));
+}
+
 int Fail(const wire::Failed& failed, std::ostream& err) {
   err << "mpsd-worker: " << failed.message << "\n";
   return failed.kind == wire::FailureKind::kRejected ? 2 : 1;
@@ -100,8 +150,8 @@ int Fail(const wire::Failed& failed, std::ostream& err) {
 int RunMerge(const MergeArguments& arguments, std::ostream& out,
              std::ostream& err) {
   try {
-    const auto report = Merge(arguments, out);
-    return report.ok() ? 0 : Fail(FailureOf(report.status()), err);
+    const absl::Status status = Export(arguments, out);
+    return status.ok() ? 0 : Fail(FailureOf(status), err);
   } catch (const c10::Error& e) {
     return Fail(FailureOf(std::string(e.what_without_backtrace())), err);
   } catch (const std::exception& e) {

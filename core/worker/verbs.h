@@ -98,6 +98,10 @@ struct MergeArguments {
   // As of PlanArguments, from mpsd, whose jobs need the memory: less of the
   // model is compared, and no file is read outside the facts' roots.
   std::string facts = {};
+  // "merged"; "mlx-adapter", of merge::WriteMlxAdapter; or "gguf-f16",
+  // "gguf-bf16", "gguf-q8_0": gguf::Write's file of the merged model, or of
+  // `model` itself without an adapter, and a Modelfile for Ollama.
+  std::string format = "merged";
 };
 
 // Runs mpsd-worker --merge (core/lora). Returns the exit code: 0 done, 1

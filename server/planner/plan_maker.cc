@@ -14,6 +14,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "core/base/clock.h"
@@ -462,11 +463,19 @@ class Making {
 constexpr char kMergeElsewhere[] =
     "download the adapter, and merge it with `mpsctl merge` where the model is";
 
-absl::Status CheckMerge(const jobs::Job& job, const std::string& model) {
-  if (job.output_kind != jobs::OutputKind::kAdapter) {
+bool MadeAdapter(const jobs::Job& job) {
+  return job.output_kind == jobs::OutputKind::kAdapter;
+}
+
+bool IsGguf(const std::string& format) { return format.starts_with("gguf-"); }
+
+absl::Status CheckMerge(const jobs::Job& job, const std::string& format,
+                        const std::string& model) {
+  if (!MadeAdapter(job) && IsGguf(format)) return absl::OkStatus();
+  if (!MadeAdapter(job)) {
     return absl::FailedPreconditionError(
-        absl::StrCat("job ", job.id,
-                     " made no adapter: download its result without --merged"));
+        absl::StrCat("job ", job.id, " made no adapter: `mpsctl download ",
+                     job.id, "` fetches the model that it made"));
   }
   std::error_code error;
   if (fs::exists(fs::path(model) / "config.json", error)) {
@@ -503,13 +512,52 @@ absl::Status CheckRoomFor(int64_t bytes, const PlanMaker::Options& options,
       base::BytesText(options.min_free_bytes), "; ", kMergeElsewhere));
 }
 
+SpawnedProcess::Options MergeCommand(const PlanMaker::Options& options,
+                                     const jobs::Job& job,
+                                     const std::string& model,
+                                     const std::string& format,
+                                     const fs::path& folder) {
+  SpawnedProcess::Options spawn;
+  spawn.program = options.worker_path;
+  spawn.args = {"--merge"};
+  if (MadeAdapter(job)) {
+    spawn.args.insert(spawn.args.end(), {"--adapter", job.output_path});
+  }
+  spawn.args.insert(
+      spawn.args.end(),
+      {"--model", MadeAdapter(job) ? model : job.output_path, "--out",
+       folder / "model", "--facts", folder / "facts.json", "--format", format});
+  spawn.environment = options.environment;
+  spawn.environment["TMPDIR"] = folder;
+  return spawn;
+}
+
+// What the worker's last error says, in the terms of the job's owner.
+std::string MergeError(const jobs::Job& job, const std::string& model,
+                       absl::string_view words) {
+  constexpr absl::string_view kError = "mpsd-worker: ";
+  const size_t error = words.rfind(kError);
+  if (error != words.npos) words.remove_prefix(error + kError.size());
+  return absl::StrReplaceAll(
+      base::Printable(std::string(absl::StripTrailingAsciiWhitespace(words))),
+      {{model, job.model},
+       {job.output_path,
+        absl::StrCat(MadeAdapter(job) ? "the adapter" : "the model", " of job ",
+                     job.id)}});
+}
+
 absl::StatusOr<FinishedPlan> MakeMerge(const PlanMaker::Options& options,
                                        jobs::JobFiles& files,
-                                       const jobs::Job& job, PlanRun& run) {
+                                       const jobs::Job& job,
+                                       const std::string& format,
+                                       PlanRun& run) {
   ASSIGN_OR_RETURN(const spec::TrainSpec spec,
                    spec::ParseTrainSpec(job.spec_json, "job.json"));
-  RETURN_IF_ERROR(CheckMerge(job, spec.model));
-  RETURN_IF_ERROR(CheckRoomFor(BytesOfWeights(spec.model), options, files));
+  RETURN_IF_ERROR(CheckMerge(job, format, spec.model));
+  // A GGUF file is made of the merged model.
+  const int64_t copies = MadeAdapter(job) && IsGguf(format) ? 2 : 1;
+  RETURN_IF_ERROR(
+      CheckRoomFor(copies * BytesOfWeights(spec.model), options, files));
   FinishedPlan made;
   ASSIGN_OR_RETURN(made.merged,
                    TemporaryFolder::Create(options.merges_dir, run.id()));
@@ -523,13 +571,6 @@ absl::StatusOr<FinishedPlan> MakeMerge(const PlanMaker::Options& options,
   facts.read_roots.push_back(files.Folder(job.id));
   facts.read_roots.push_back(folder);
   RETURN_IF_ERROR(WriteFile(folder / "facts.json", Encode(facts)));
-  SpawnedProcess::Options spawn;
-  spawn.program = options.worker_path;
-  spawn.args = {"--merge",        "--adapter", job.output_path,
-                "--model",        spec.model,  "--out",
-                folder / "model", "--facts",   folder / "facts.json"};
-  spawn.environment = options.environment;
-  spawn.environment["TMPDIR"] = folder;
   std::string words;
   supervisor::Exchange exchange;
   exchange.out = [&](std::string_view bytes) {
@@ -541,8 +582,8 @@ absl::StatusOr<FinishedPlan> MakeMerge(const PlanMaker::Options& options,
     return run.Wanted();
   };
   exchange.limit = 6 * options.limit;
-  const absl::StatusOr<int> status =
-      supervisor::RunToEnd(std::move(spawn), exchange);
+  const absl::StatusOr<int> status = supervisor::RunToEnd(
+      MergeCommand(options, job, spec.model, format, folder), exchange);
   if (absl::IsDeadlineExceeded(status.status())) {
     return absl::DeadlineExceededError(absl::StrCat(
         "the merge took longer than ", absl::FormatDuration(exchange.limit),
@@ -550,17 +591,12 @@ absl::StatusOr<FinishedPlan> MakeMerge(const PlanMaker::Options& options,
   }
   if (!status.ok()) return status.status();
   if (WIFEXITED(*status) && WEXITSTATUS(*status) == 0) return made;
-  constexpr std::string_view kError = "mpsd-worker: ";
-  const size_t error = words.rfind(kError);
   return absl::FailedPreconditionError(absl::StrCat(
-      "the adapter cannot be merged: ",
+      format == "merged" ? "the adapter cannot be merged: "
+                         : absl::StrCat("cannot export as ", format, ": "),
       WIFSIGNALED(*status)
           ? absl::StrCat("mpsd-worker died of signal ", WTERMSIG(*status))
-          : absl::StrReplaceAll(
-                base::Printable(words.substr(
-                    error == words.npos ? 0 : error + kError.size())),
-                {{spec.model, job.model},
-                 {job.output_path, "the adapter of job " + job.id}})));
+          : MergeError(job, spec.model, words)));
 }
 
 // Keeps the run of a watcher, and abandons it with the watcher.
@@ -660,7 +696,8 @@ absl::StatusOr<std::unique_ptr<PlanWatch>> PlanMaker::Plan(
 }
 
 absl::StatusOr<std::unique_ptr<PlanWatch>> PlanMaker::Merge(
-    const jobs::Job& job, const std::string& user, std::function<void()> wake) {
+    const jobs::Job& job, const std::string& format, const std::string& user,
+    std::function<void()> wake) {
   {
     absl::MutexLock lock(&mutex_);
     const auto last = merged_.find(user);
@@ -671,9 +708,9 @@ absl::StatusOr<std::unique_ptr<PlanWatch>> PlanMaker::Merge(
           "Ctrl-C"));
     }
   }
-  return Begin(user, std::move(wake), [this, job, user](PlanRun& own) {
+  return Begin(user, std::move(wake), [this, job, format, user](PlanRun& own) {
     absl::StatusOr<FinishedPlan> made =
-        MakeMerge(options_, dependencies_.files, job, own);
+        MakeMerge(options_, dependencies_.files, job, format, own);
     if (made.ok()) {
       absl::MutexLock lock(&mutex_);
       merged_[user] = made->merged;

@@ -53,7 +53,7 @@ struct PlanRequest {
 struct FinishedPlan {
   std::string json;  // v1::Plan, without its queue
   PlanQueue queue;
-  // Of a merge alone: the folder with the merged model in model/, which is
+  // Of a merge alone: the folder with what it exported in model/, which is
   // removed with its last owner.
   std::shared_ptr<supervisor::TemporaryFolder> merged = nullptr;
 };
@@ -85,13 +85,14 @@ class Planner {
   virtual absl::StatusOr<std::unique_ptr<PlanWatch>> Plan(
       PlanRequest request, std::function<void()> wake) = 0;
 
-  // Begins to merge the adapter that `job` made into its model, on the CPU, as
-  // if that were a plan of `user`.
+  // Begins to export what `job` made in a `format` of DownloadRequest, on the
+  // CPU, as if that were a plan of `user`: "merged" merges the adapter into its
+  // model.
   //   FAILED_PRECONDITION  the result is no adapter, its model is gone, or they
-  //                        do not fit.
+  //                        do not fit, or not into the format.
   //   RESOURCE_EXHAUSTED   the disk has no room for the model.
   virtual absl::StatusOr<std::unique_ptr<PlanWatch>> Merge(
-      const jobs::Job& job, const std::string& user,
+      const jobs::Job& job, const std::string& format, const std::string& user,
       std::function<void()> wake) = 0;
 };
 
@@ -215,7 +216,7 @@ class PlanMaker final : public Planner {
   absl::StatusOr<std::unique_ptr<PlanWatch>> Plan(
       PlanRequest request, std::function<void()> wake) override;
   absl::StatusOr<std::unique_ptr<PlanWatch>> Merge(
-      const jobs::Job& job, const std::string& user,
+      const jobs::Job& job, const std::string& format, const std::string& user,
       std::function<void()> wake) override;
 
   // Has `mpsd-worker --plan` read the data of a queued job as its run will,

@@ -134,6 +134,14 @@ absl::StatusOr<fs::path> OutputFolder(const jobs::Job& job) {
                          "before"));
 }
 
+constexpr const char* kExportFormats[] = {"merged", "mlx-adapter", "gguf-f16",
+                                          "gguf-bf16", "gguf-q8_0"};
+
+bool IsExportFormat(const std::string& format) {
+  return std::find(std::begin(kExportFormats), std::end(kExportFormats),
+                   format) != std::end(kExportFormats);
+}
+
 bool IsManifest(const fs::path& relative) { return relative == "run.json"; }
 
 bool IsCurve(const fs::path& relative) {
@@ -173,7 +181,7 @@ class DownloadSource : public Source<v1::DownloadResponse> {
         wake_(std::move(wake)) {}
 
   absl::StatusOr<Pull> Next(v1::DownloadResponse& message) override {
-    if (folder_.empty() && request_.merged()) {
+    if (folder_.empty() && !Format().empty()) {
       RETURN_IF_ERROR(AwaitMerge());
       if (folder_.empty()) return Pull::kWait;
     }
@@ -193,6 +201,11 @@ class DownloadSource : public Source<v1::DownloadResponse> {
   }
 
  private:
+  // What a worker has to make first; "": nothing.
+  std::string Format() const {
+    return request_.merged() ? "merged" : request_.export_format();
+  }
+
   absl::StatusOr<Selection> Select() {
     const std::string& id = request_.job_id();
     RETURN_IF_ERROR(CheckId("job_id", id));
@@ -204,10 +217,11 @@ class DownloadSource : public Source<v1::DownloadResponse> {
     }
     if (request_.manifest()) return RunSelection(job, IsManifest);
     if (request_.curves()) return RunSelection(job, IsCurve);
-    if (!request_.adapter() && !request_.output() && !request_.predictions()) {
+    if (!request_.adapter() && !request_.output() && !request_.predictions() &&
+        request_.export_format().empty()) {
       return absl::InvalidArgumentError(
           "what: set output, merged, predictions, manifest or curves to true, "
-          "or checkpoint_step");
+          "or checkpoint_step or export_format");
     }
     ASSIGN_OR_RETURN(fs::path output, OutputFolder(job));
     if (!request_.predictions()) return Selection{std::move(output)};
@@ -263,7 +277,15 @@ class DownloadSource : public Source<v1::DownloadResponse> {
       RETURN_IF_ERROR(CheckId("job_id", request_.job_id()));
       ASSIGN_OR_RETURN(const jobs::Job job, jobs_.Get(request_.job_id()));
       RETURN_IF_ERROR(OutputFolder(job).status());
-      ASSIGN_OR_RETURN(merge_, planner_->Merge(job, user_, wake_));
+      const std::string& format = request_.export_format();
+      if (!format.empty() && !IsExportFormat(format)) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "export_format: expected ", absl::StrJoin(kExportFormats, ", ")));
+      }
+      if (format == "merged" && job.output_kind == jobs::OutputKind::kModel) {
+        return FindFiles();
+      }
+      ASSIGN_OR_RETURN(merge_, planner_->Merge(job, Format(), user_, wake_));
     }
     ASSIGN_OR_RETURN(const auto news, merge_->Next());
     if (!news || !news->plan) return absl::OkStatus();

@@ -75,6 +75,15 @@ TEST_F(DownloadTest, AMergedModel) {
                              Not(HasSubstr("mpsctl watch")))));
 }
 
+TEST_F(DownloadTest, AnExportForOtherPrograms) {
+  const std::string output = output_.string();
+  EXPECT_THAT(RunVerb({"export", kId, "--format", "gguf", "-o", output}),
+              Prints(AllOf(HasSubstr("2 files"),
+                           HasSubstr("ollama create NAME -f " + output))));
+  EXPECT_EQ(data().downloaded[0].export_format(), "gguf-q8_0");
+  EXPECT_EQ(RunVerb({"export", kId, "--format", "onnx", "-o", output}).code, 2);
+}
+
 TEST_F(DownloadTest, OneFileOfThePredictions) {
   data().download.clear();
   AddFile("predictions.jsonl", "1");

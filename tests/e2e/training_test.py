@@ -28,6 +28,7 @@ class TrainingTest(harness.SharedDaemonTest):
         self.check_metrics(daemon)
         self.check_files(daemon, shown["id"])
         self.check_merged(daemon, shown["id"], adapter)
+        self.check_exports(daemon, shown["id"])
         second = daemon.succeed(harness.write_job(
             self.folder, adapter=adapter.name))
         self.assertAlmostEqual(shown["eval_loss_after"],
@@ -54,6 +55,18 @@ class TrainingTest(harness.SharedDaemonTest):
         for name, values in tensors.items():
             self.assertTrue(all(map(math.isfinite, values)), name)
             self.assertTrue(any(values), f"{name} has learnt nothing")
+
+    def check_exports(self, daemon, job_id):
+        out = self.folder / "exported"
+        daemon.says("export", job_id, "--format", "mlx-adapter", "-o", out)
+        self.assertEqual({"adapters.safetensors", "adapter_config.json"},
+                         {file.name for file in out.iterdir()})
+        refused = daemon.ctl("export", job_id, "--format", "gguf", "-o",
+                             self.folder / "gguf")
+        self.assertIn(f"cannot export as gguf-q8_0: {self.model}: llama.cpp "
+                      "cannot run it as it was trained: its tokenizer's "
+                      "pre_tokenizer; export it as merged\n", refused.stderr)
+        self.assertFalse((self.folder / "gguf").exists())
 
     def check_merged(self, daemon, job_id, adapter):
         """mpsd merges as `mpsctl merge` does where model and adapter are."""

@@ -36,7 +36,8 @@ class FakePlanner final : public planner::Planner {
   }
 
   absl::StatusOr<std::unique_ptr<planner::PlanWatch>> Merge(
-      const jobs::Job&, const std::string&, std::function<void()>) override {
+      const jobs::Job&, const std::string&, const std::string&,
+      std::function<void()>) override {
     return absl::UnimplementedError("no merges");
   }
 

@@ -79,6 +79,25 @@ TEST_F(MergeVerbTest, AnIdIsFoundAtItsRevision) {
   unsetenv("HF_HOME");
 }
 
+TEST_F(MergeVerbTest, AGgufFileIsMadeOfTheMergedModel) {
+  const fs::path golden = golden_.parent_path() / "smollm";
+  const fs::path model = FreshFolder("merge_verb_gguf") / "model";
+  fs::copy(golden / "model", model);
+  const fs::path path = model / "tokenizer.json";
+  auto tokenizer = nlohmann::json::parse(std::ifstream(path));
+  arguments_.adapter = (golden / "adapter").string();
+  arguments_.model = model.string();
+  arguments_.format = "gguf-q8_0";
+  EXPECT_EQ(Run(), 2);
+  EXPECT_THAT(err_.str(), HasSubstr(model.string() + ": llama.cpp cannot run"));
+  EXPECT_FALSE(fs::exists(result_));
+  tokenizer["pre_tokenizer"]["use_regex"] = true;  // as GPT-2's
+  std::ofstream(path) << tokenizer.dump();
+  EXPECT_EQ(Run(), 0) << err_.str();
+  EXPECT_TRUE(fs::exists(result_ / "model-Q8_0.gguf"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(result_), {}), 2);
+}
+
 TEST_F(MergeVerbTest, BadArgumentsAreTheUsers) {
   arguments_.dtype = "int3";
   EXPECT_EQ(Run(), 2);

@@ -420,12 +420,13 @@ class MergeTest : public PlanMakerTest {
     options_.merges_dir = state_ / "merges";
     options_.closed_roots = {state_};
   }
-  absl::StatusOr<FinishedPlan> Merge(const std::string& script) {
+  absl::StatusOr<FinishedPlan> Merge(const std::string& script,
+                                     const std::string& format = "merged") {
     std::ofstream(options_.worker_path) << "#!/bin/sh\n" << script;
     fs::permissions(options_.worker_path, fs::perms::owner_all);
     maker_.reset();
     Make();
-    return Await(maker_->Merge(job_, "ada", [] {}));
+    return Await(maker_->Merge(job_, format, "ada", [] {}));
   }
   void ExpectNone(absl::StatusCode code, const std::string& why,
                   const std::string& script = "") {
@@ -453,9 +454,19 @@ TEST_F(MergeTest, TheModelStaysAsLongAsItIsWanted) {
   maker_->Sweep();
   EXPECT_TRUE(fs::exists(model_folder));
   // A slow reader holds one model, not more.
-  EXPECT_TRUE(absl::IsUnavailable(maker_->Merge(job_, "ada", [] {}).status()));
+  EXPECT_TRUE(absl::IsUnavailable(
+      maker_->Merge(job_, "merged", "ada", [] {}).status()));
   made->merged.reset();
   EXPECT_TRUE(fs::is_empty(options_.merges_dir));
+}
+
+TEST_F(MergeTest, AModelThatAJobMadeNeedsNoMerge) {
+  job_.output_kind = jobs::OutputKind::kModel;
+  const auto made =
+      Merge("/bin/mkdir \"$5\" && echo \"$3\" >\"$5/args\"", "gguf-f16");
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(*base::ReadFile(made->merged->path() / "model" / "args"),
+            job_.output_path + "\n");
 }
 
 TEST_F(MergeTest, AnErrorNamesWhatTheUserKnows) {
