@@ -750,7 +750,7 @@ void DeclareNotify(CLI::App& app, Options& o, Config& c) {
     topics.push_back(topic.name);
     if (notify.topics.contains(topic.value)) defaults.push_back(topic.name);
   }
-  const auto chosen = std::make_shared<std::set<notify::Topic>>();
+  const auto chosen = std::make_shared<std::set<jobs::State>>();
   o.List("--notify-on",
          "What is reported to --notify-command; may be repeated [" +
              absl::StrJoin(defaults, " ") + "]",
@@ -765,11 +765,6 @@ void DeclareNotify(CLI::App& app, Options& o, Config& c) {
         "Program, by its absolute path, that gets each notification "
         "as JSON on its standard input, and its arguments: repeat the "
         "option for each, or a list in the file");
-  o.Number("--notify-low-disk-bytes", notify.low_disk_bytes, int64_t{0},
-           kMostBytes, "The state folder's disk is low with fewer bytes free");
-  o.Seconds("--notify-settle-seconds", notify.settle, 0,
-            "A hold or a low disk is reported once it has lasted this long, "
-            "and once it has been over for this long");
   app.add_flag("--check-notify", c.check_notify,
                "Give --notify-command a test notification, print the result, "
                "and exit")

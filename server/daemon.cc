@@ -490,8 +490,6 @@ void Daemon::StartNotifier() {
   options.sender = notify::ThisSender();
   options.environment = host::CurrentEnvironment();
   options.job = [this](const std::string& id) { return job_store_->Get(id); };
-  options.holds = [this] { return board_->view().holds(); };
-  options.free_bytes = [this] { return job_files_->FreeBytes(); };
   options.queue.log = LineTo(log_, spdlog::level::warn);
   options.queue.count = [this](notify::Result result) {
     exported_metrics_->Notified(report::NameIn(notify::kResults, result));

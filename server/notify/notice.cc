@@ -112,36 +112,6 @@ Notice EndNotice(const Sender& sender, const jobs::EndedJob& end,
   return WithBody(std::move(notice), sender, {{"job", JobBody(end, job)}});
 }
 
-Notice HoldNotice(const Sender& sender, jobs::HoldReason reason,
-                  const std::string& why, absl::Time time) {
-  const std::string name(jobs::Name(reason));
-  Notice notice;
-  notice.event = why.empty() ? "released" : "held";
-  notice.id = IdOf(absl::StrCat(notice.event, "-", name), time);
-  notice.time = time;
-  notice.title = why.empty() ? "mpsd: jobs start again" : "mpsd: no job starts";
-  notice.text = why.empty() ? absl::StrCat("Jobs start again (", name, ")")
-                            : absl::StrCat("No job starts (", name, "): ", why);
-  return WithBody(std::move(notice), sender,
-                  {{"hold", {{"reason", name}, {"why", why}}}});
-}
-
-Notice DiskNotice(const Sender& sender, bool is_low, int64_t free_bytes,
-                  int64_t low_bytes, absl::Time time) {
-  Notice notice;
-  notice.event = is_low ? "disk_low" : "disk_recovered";
-  notice.id = IdOf(notice.event, time);
-  notice.time = time;
-  notice.title = is_low ? "mpsd: disk is low" : "mpsd: disk has room again";
-  notice.text = absl::StrCat("The disk of mpsd's state folder has ",
-                             base::BytesText(free_bytes), " free, ",
-                             is_low ? "less than " : "no longer less than ",
-                             base::BytesText(low_bytes));
-  return WithBody(
-      std::move(notice), sender,
-      {{"disk", {{"free_bytes", free_bytes}, {"low_bytes", low_bytes}}}});
-}
-
 Notice TestNotice(const Sender& sender, absl::Time time) {
   Notice notice;
   notice.event = "test";

@@ -18,39 +18,6 @@
 
 namespace mpsd::notify {
 
-SettledCondition::Change SettledCondition::Observe(bool present,
-                                                   absl::Duration now,
-                                                   absl::Duration settle) {
-  if (present != present_) since_ = now;
-  present_ = present;
-  if (present == reported_ || now - since_ < settle) return Change::kNone;
-  reported_ = present;
-  return present ? Change::kBegan : Change::kEnded;
-}
-
-std::vector<ConditionWatch::Change> ConditionWatch::Observe(
-    const Observation& seen, const Limits& limits, absl::Duration now) {
-  std::vector<Change> changes;
-  for (jobs::HoldReason reason : jobs::kAllHoldReasons) {
-    Hold& hold = holds_[reason];
-    const auto found = seen.holds.find(reason);
-    if (found != seen.holds.end()) hold.why = found->second;
-    const auto change =
-        hold.condition.Observe(found != seen.holds.end(), now, limits.settle);
-    if (change == SettledCondition::Change::kNone) continue;
-    const bool began = change == SettledCondition::Change::kBegan;
-    changes.push_back({reason, began, began ? hold.why : "", 0});
-  }
-  if (!seen.free_bytes) return changes;
-  const auto change = disk_.Observe(*seen.free_bytes < limits.low_disk_bytes,
-                                    now, limits.settle);
-  if (change != SettledCondition::Change::kNone) {
-    changes.push_back({std::nullopt, change == SettledCondition::Change::kBegan,
-                       "", *seen.free_bytes});
-  }
-  return changes;
-}
-
 namespace {
 
 constexpr size_t kMostOutput = 4096;
@@ -259,17 +226,6 @@ namespace {
 // The most ends that are read at once.
 constexpr int kMostEnds = 100;
 
-Topic TopicOf(jobs::State state) {
-  switch (state) {
-    case jobs::State::kSucceeded:
-      return Topic::kSucceeded;
-    case jobs::State::kCancelled:
-      return Topic::kCancelled;
-    default:
-      return Topic::kFailed;
-  }
-}
-
 }  // namespace
 
 Notifier::Notifier(Options options, Settings settings, jobs::EndedJobs& ends,
@@ -311,7 +267,6 @@ void Notifier::Run() {
 
 void Notifier::Look() {
   TakeEnds();
-  if (queue_ != nullptr) WatchConditions();
   std::set<int64_t> announced;
   {
     base::MonitorLock lock(&mutex_);
@@ -342,7 +297,7 @@ void Notifier::TakeEnd(const jobs::EndedJob& end) {
     base::MonitorLock lock(&mutex_);
     announced_.insert(number);
   };
-  if (queue_ != nullptr && settings_.topics.contains(TopicOf(end.state))) {
+  if (queue_ != nullptr && settings_.topics.contains(end.state)) {
     Report(EndNotice(options_.sender, end, JobOf(end)), done);
   } else {
     done();
@@ -352,22 +307,6 @@ void Notifier::TakeEnd(const jobs::EndedJob& end) {
 jobs::Job Notifier::JobOf(const jobs::EndedJob& end) const {
   absl::StatusOr<jobs::Job> job = options_.job(end.job_id);
   return job.ok() ? *std::move(job) : jobs::Job();
-}
-
-void Notifier::WatchConditions() {
-  const std::vector<ConditionWatch::Change> changes = conditions_.Observe(
-      {options_.holds(), options_.free_bytes()},
-      {settings_.low_disk_bytes, settings_.settle}, clock_.Monotonic());
-  for (const ConditionWatch::Change& change : changes) {
-    const Topic topic = change.hold ? Topic::kHold : Topic::kLowDisk;
-    if (!settings_.topics.contains(topic)) continue;
-    Report(change.hold
-               ? HoldNotice(options_.sender, *change.hold, change.why,
-                            clock_.Now())
-               : DiskNotice(options_.sender, change.began, change.free_bytes,
-                            settings_.low_disk_bytes, clock_.Now()),
-           [] {});
-  }
 }
 
 void Notifier::Report(Notice notice, std::function<void()> done) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Notifications: conditions that last, the command and its queue, the notifier.
+// Notifications of ended jobs: the command and its queue, the notifier.
 #pragma once
 
 #include <atomic>
@@ -21,57 +21,11 @@
 #include "core/base/clock.h"
 #include "core/base/monitor.h"
 #include "core/report/report.h"
-#include "server/jobs/pause_gate.h"
 #include "server/notify/notice.h"
 #include "server/store/job.h"
 #include "server/store/job_store.h"
 
 namespace mpsd::notify {
-
-// A condition that is reported when it has lasted, and again when it has been
-// over for as long: a fault that recurs with every attempt is reported once.
-// Not thread-safe.
-class SettledCondition {
- public:
-  enum class Change { kNone, kBegan, kEnded };
-  // `now`: monotonic.
-  Change Observe(bool present, absl::Duration now, absl::Duration settle);
-
- private:
-  bool reported_ = false;
-  bool present_ = false;
-  absl::Duration since_ = -absl::InfiniteDuration();  // present_'s last change
-};
-
-// Follows the queue's holds and the state folder's disk. Not thread-safe.
-class ConditionWatch {
- public:
-  struct Observation {
-    jobs::Holds holds;
-    std::optional<int64_t> free_bytes;  // nullopt: unknown
-  };
-  struct Limits {
-    int64_t low_disk_bytes = 0;
-    absl::Duration settle;
-  };
-  // What has to be reported now.
-  struct Change {
-    std::optional<jobs::HoldReason> hold;  // nullopt: the disk
-    bool began = false;
-    std::string why = {};  // a hold's text
-    int64_t free_bytes = 0;
-  };
-  std::vector<Change> Observe(const Observation& seen, const Limits& limits,
-                              absl::Duration now);
-
- private:
-  struct Hold {
-    SettledCondition condition;
-    std::string why;
-  };
-  std::map<jobs::HoldReason, Hold> holds_;
-  SettledCondition disk_;
-};
 
 // A program to run once: without a shell, in its own process group.
 struct CommandCall {
@@ -205,23 +159,18 @@ class NoticeQueue {
   std::thread thread_;
 };
 
-// Reports ends of jobs, holds and a low disk to the command of the settings.
-// Its thread checks for news, and another runs the command, so that a receiver
-// cannot affect the scheduler.
-//
-// The end of a job is delivered at least once: the store keeps the end until it
-// is sent or given up, also across restarts. A hold or a low disk that lasts
-// over a restart is reported again by the new mpsd.
+// Reports ends of jobs to the command of the settings. Its thread checks for
+// news, and another runs the command, so that a receiver cannot affect the
+// scheduler. An end is delivered at least once: the store keeps it until it is
+// sent or given up, also across restarts.
 class Notifier {
  public:
   struct Options {
     Sender sender;
     std::map<std::string, std::string> environment;  // mpsd's own
     CommandRunner run = RunCommand;
-    // What the notifier polls, on its own thread.
+    // Called on the notifier's own thread.
     std::function<absl::StatusOr<jobs::Job>(const std::string& id)> job;
-    std::function<jobs::Holds()> holds;
-    std::function<std::optional<int64_t>()> free_bytes;
     absl::Duration interval = absl::Seconds(1);       // between two checks
     absl::Duration idle_interval = absl::Minutes(1);  // without a command
     NoticeQueue::Options queue;
@@ -240,7 +189,6 @@ class Notifier {
   void Look();
   void TakeEnds();
   void TakeEnd(const jobs::EndedJob& end);
-  void WatchConditions();
   jobs::Job JobOf(const jobs::EndedJob& end) const;
   void Report(Notice notice, std::function<void()> done);
 
@@ -258,7 +206,6 @@ class Notifier {
 
   // The thread's own.
   int64_t last_end_ = 0;
-  ConditionWatch conditions_;
   std::thread thread_;
 };
 

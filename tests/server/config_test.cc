@@ -72,15 +72,12 @@ TEST_F(ConfigTest, ReadsTheMannersOfASharedMachine) {
 TEST_F(ConfigTest, ReadsWhatToReport) {
   const notify::Settings settings =
       ParseFile(
-          "notify-on = [\"failed\", \"low_disk\"]\n"
-          "notify-command = [\"/bin/echo\", \"a b\", \"-n\"]\n"
-          "notify-low-disk-bytes = 7\nnotify-settle-seconds = 0.5\n")
+          "notify-on = [\"failed\", \"cancelled\"]\n"
+          "notify-command = [\"/bin/echo\", \"a b\", \"-n\"]\n")
           .notify;
   EXPECT_THAT(settings.topics,
-              ElementsAre(notify::Topic::kFailed, notify::Topic::kLowDisk));
+              ElementsAre(jobs::State::kFailed, jobs::State::kCancelled));
   EXPECT_THAT(settings.command, ElementsAre("/bin/echo", "a b", "-n"));
-  EXPECT_EQ(settings.low_disk_bytes, 7);
-  EXPECT_EQ(settings.settle, absl::Milliseconds(500));
 }
 
 TEST_F(ConfigTest, RefusesReportsAndMannersItDoesNotKnow) {

@@ -90,43 +90,13 @@ TEST(EndNotice, HostileTextsStayText) {
   EXPECT_THAT(notice.body, Not(HasSubstr("\n")));
 }
 
-TEST(HoldNotice, HoldsTheReasonAndItsEnd) {
-  const Notice held =
-      HoldNotice(kSender, jobs::HoldReason::kDisk, "the disk is full", kTime);
-  EXPECT_EQ(held.event, "held");
-  EXPECT_EQ(held.text, "No job starts (disk): the disk is full");
-  EXPECT_EQ(json::parse(held.body)["hold"],
-            json::parse(R"({"reason": "disk", "why": "the disk is full"})"));
-  const Notice over = HoldNotice(kSender, jobs::HoldReason::kDisk, "", kTime);
-  EXPECT_EQ(over.event, "released");
-  EXPECT_EQ(over.text, "Jobs start again (disk)");
-  EXPECT_NE(over.id, held.id);
-  EXPECT_NE(
-      HoldNotice(kSender, jobs::HoldReason::kDevice, "same time", kTime).id,
-      held.id);
-}
-
-TEST(DiskNotice, HoldsTheBytes) {
-  const Notice low =
-      DiskNotice(kSender, true, 1'250'000'000, 5'000'000'000, kTime);
-  EXPECT_EQ(low.event, "disk_low");
-  EXPECT_EQ(low.text,
-            "The disk of mpsd's state folder has 1.16 GiB free, less than 4.66 "
-            "GiB");
-  EXPECT_EQ(
-      json::parse(low.body)["disk"],
-      json::parse(R"({"free_bytes": 1250000000, "low_bytes": 5000000000})"));
-  EXPECT_EQ(DiskNotice(kSender, false, 9, 5, kTime).event, "disk_recovered");
-}
-
 // osascript and others take a text that begins with a dash for an option.
 TEST(Notices, NoTitleAndNoTextBeginsWithADash) {
   jobs::Job job;
   job.name = "--help";
   for (const Notice& notice :
        {EndNotice(kSender, End(jobs::State::kFailed, "-"), job),
-        HoldNotice(kSender, jobs::HoldReason::kDisk, "-x", kTime),
-        DiskNotice(kSender, true, -1, -2, kTime), TestNotice(kSender, kTime)}) {
+        TestNotice(kSender, kTime)}) {
     EXPECT_TRUE(notice.title.starts_with("mpsd: ")) << notice.title;
     EXPECT_FALSE(notice.text.starts_with("-")) << notice.text;
   }

@@ -20,58 +20,6 @@ namespace {
 using jobs::State;
 using testing::UnorderedElementsAre;
 
-using Change = SettledCondition::Change;
-
-constexpr absl::Duration kSettle = absl::Seconds(60);
-
-TEST(SettledConditionTest, IsReportedOnceItHasLastedAndOnceItIsOver) {
-  SettledCondition condition;
-  EXPECT_EQ(condition.Observe(false, absl::Seconds(0), kSettle), Change::kNone);
-  EXPECT_EQ(condition.Observe(true, absl::Seconds(10), kSettle), Change::kNone);
-  EXPECT_EQ(condition.Observe(true, absl::Seconds(69), kSettle), Change::kNone);
-  EXPECT_EQ(condition.Observe(true, absl::Seconds(70), kSettle),
-            Change::kBegan);
-  EXPECT_EQ(condition.Observe(true, absl::Seconds(99), kSettle), Change::kNone);
-  EXPECT_EQ(condition.Observe(false, absl::Seconds(100), kSettle),
-            Change::kNone);
-  EXPECT_EQ(condition.Observe(false, absl::Seconds(160), kSettle),
-            Change::kEnded);
-}
-
-TEST(SettledConditionTest, AShortConditionIsNotReported) {
-  SettledCondition condition;
-  absl::Duration now;
-  for (int i = 0; i < 100; ++i, now += absl::Seconds(30)) {
-    EXPECT_EQ(condition.Observe(i % 2 == 1, now, kSettle), Change::kNone);
-  }
-  // A fault that is gone for the moment of each try is one that lasts.
-  for (int i = 0; i < 3; ++i, now += absl::Seconds(61)) {
-    const Change expected = i == 1 ? Change::kBegan : Change::kNone;
-    EXPECT_EQ(condition.Observe(true, now, kSettle), expected);
-  }
-  for (int i = 0; i < 20; ++i, now += absl::Seconds(61)) {
-    EXPECT_EQ(condition.Observe(false, now, kSettle), Change::kNone);
-    EXPECT_EQ(condition.Observe(true, now + absl::Seconds(1), kSettle),
-              Change::kNone);
-  }
-}
-
-TEST(ConditionWatchTest, FollowsTheDisk) {
-  ConditionWatch watch;
-  const ConditionWatch::Limits limits{100, absl::ZeroDuration()};
-  EXPECT_THAT(watch.Observe({{}, 100}, limits, absl::Seconds(0)), IsEmpty());
-  auto changes = watch.Observe({{}, 99}, limits, absl::Seconds(1));
-  ASSERT_THAT(changes, SizeIs(1));
-  EXPECT_FALSE(changes[0].hold.has_value());
-  EXPECT_TRUE(changes[0].began);
-  EXPECT_EQ(changes[0].free_bytes, 99);
-  // A disk that cannot be looked at says nothing.
-  EXPECT_THAT(watch.Observe({{}, {}}, limits, absl::Seconds(2)), IsEmpty());
-  changes = watch.Observe({{}, 100}, limits, absl::Seconds(3));
-  ASSERT_THAT(changes, SizeIs(1));
-  EXPECT_FALSE(changes[0].began);
-}
-
 using Outcome = Delivery::Outcome;
 
 class CommandTest : public testing::Test {
@@ -357,7 +305,6 @@ class NotifierTest : public testing::Test {
  protected:
   NotifierTest() {
     settings_.command = {"/bin/tell"};
-    settings_.settle = absl::ZeroDuration();
     options_.sender = {"host", "1"};
     options_.interval = options_.idle_interval = absl::Milliseconds(5);
     options_.queue.first_wait = absl::Milliseconds(5);
@@ -370,14 +317,6 @@ class NotifierTest : public testing::Test {
       jobs::Job job;
       job.name = "job " + id;
       return job;
-    };
-    options_.holds = [this] {
-      absl::MutexLock lock(&mutex_);
-      return holds_;
-    };
-    options_.free_bytes = [this]() -> std::optional<int64_t> {
-      absl::MutexLock lock(&mutex_);
-      return free_bytes_;
     };
     options_.run = [this](const CommandCall& call,
                           const std::atomic<bool>& interrupted)
@@ -431,18 +370,12 @@ class NotifierTest : public testing::Test {
   bool AwaitNotices(size_t count) {
     return Await([=, this] { return told_.size() >= count; });
   }
-  void Change(const std::function<void()>& change) {
-    absl::MutexLock lock(&mutex_);
-    change();
-  }
 
   fakes::TestStore db_;
   jobs::EndedJobs ends_{db_.database()};
   Settings settings_;
   Notifier::Options options_;
   absl::Mutex mutex_;
-  jobs::Holds holds_;
-  int64_t free_bytes_ = int64_t{1} << 40;
   bool hangs_ = false;
   bool changed_ = false;
   int exit_status_ = 0;
@@ -507,27 +440,9 @@ TEST_F(NotifierTest, AFullDiskRepeatsNoNotice) {
   EXPECT_THAT(ids_, ElementsAre("J1-1"));
 }
 
-TEST_F(NotifierTest, ReportsHoldsAndTheDiskAndTheirEnds) {
-  auto notifier = Start();
-  Change(
-      [this] { holds_[jobs::HoldReason::kDevice] = "the self-test failed"; });
-  ASSERT_TRUE(AwaitNotices(1));
-  Change([this] { holds_.clear(); });
-  ASSERT_TRUE(AwaitNotices(2));
-  Change([this] { free_bytes_ = 1; });
-  ASSERT_TRUE(AwaitNotices(3));
-  Change([this] { free_bytes_ = int64_t{1} << 40; });
-  ASSERT_TRUE(AwaitNotices(4));
-  notifier.reset();
-  EXPECT_THAT(told_,
-              ElementsAre("held", "released", "disk_low", "disk_recovered"));
-}
-
 TEST_F(NotifierTest, ReportsOnlyTheSelectedTopics) {
-  settings_.topics = {Topic::kCancelled};
+  settings_.topics = {State::kCancelled};
   auto notifier = Start();
-  Change([this] { holds_[jobs::HoldReason::kDevice] = "broken"; });
-  Change([this] { free_bytes_ = 1; });
   Add(1, State::kFailed);
   absl::SleepFor(absl::Milliseconds(50));
   Add(2, State::kCancelled);
