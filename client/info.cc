@@ -230,7 +230,7 @@ grpc::Status AwaitSelftest(const Console& console, v1::DiagnoseRequest request,
   const base::Clock& clock = *console.terminal.clock;
   const absl::Duration end = clock.Monotonic() + kLongestTest;
   bool said = !console.terminal.is_tty;
-  while (diagnosis->selftest().running() && clock.Monotonic() < end) {
+  while (diagnosis->selftest_running() && clock.Monotonic() < end) {
     if (!std::exchange(said, true)) {
       console.err << "The device's self-test is running; it may take minutes.\n"
                   << std::flush;

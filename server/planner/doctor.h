@@ -79,7 +79,6 @@ struct DiskSpeed {
 };
 
 struct Disk {
-  std::string folder;
   std::optional<int64_t> free_bytes, size_bytes;
   // No job starts with less free space (--min-free-bytes).
   int64_t min_free_bytes = 0;

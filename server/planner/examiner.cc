@@ -711,7 +711,6 @@ Selftest MachineExaminer::LookAtSelftest() const {
 
 Disk MachineExaminer::LookAtDisk() const {
   Disk disk;
-  disk.folder = options_.state_dir.string();
   disk.min_free_bytes = options_.min_free_bytes;
   disk.speed = speed_;
   disk.speed_problem = speed_problem_;

@@ -123,7 +123,7 @@ TEST_F(DoctorTest, AllIsWell) {
                          HasSubstr("\nok: 5 ok, 0 warn, 0 fail, 0 unknown\n"),
                          Not(HasSubstr("What to do"))),
                    ""));
-  First().mutable_selftest()->set_running(true);
+  First().set_selftest_running(true);
   EXPECT_EQ(RunVerb({"doctor"}).code, 0);
   EXPECT_EQ(sleeps_, 0);
 }
@@ -155,7 +155,7 @@ TEST_F(DoctorTest, TheClientsOwnFindingsCount) {
 
 TEST_F(DoctorTest, DeepWaitsForTheSelftest) {
   v1::Diagnosis running = First();
-  running.mutable_selftest()->set_running(true);
+  running.set_selftest_running(true);
   Add(running, "device.selftest", v1::VERDICT_UNSPECIFIED, "it runs now", "");
   v1::Diagnosis done = First();
   Add(done, "device.selftest", v1::VERDICT_FAIL, "failed: bmm", "Restart.");

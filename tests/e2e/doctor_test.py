@@ -36,7 +36,7 @@ class DoctorTest(harness.SharedDaemonTest):
         self.assertEqual("PASS", findings["device.selftest"]["verdict"])
         self.assertEqual("PASS", findings["torch.protocol"]["verdict"])
         # The disk was measured, and the probe's file is gone.
-        self.assertGreater(said["disk"]["write_bytes_per_second"], 0)
+        self.assertGreater(findings["disk.write"]["value"], 0)
         self.assertEqual([], list(daemon.state_dir.glob("disk-probe*")))
         expected = {v["name"]: v for v in said["environment"]}
         self.assertEqual("1", expected["OMP_NUM_THREADS"]["worker"])

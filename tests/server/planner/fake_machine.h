@@ -48,7 +48,6 @@ inline Facts HealthyMac() {
   facts.expected_environment = {{"OMP_WAIT_POLICY", "PASSIVE"}};
   facts.selftest = {Selftest::State::kPassed, false, "mps", "",
                     kNow - absl::Hours(24)};
-  facts.disk.folder = "/srv/mpsd";
   facts.disk.free_bytes = 300'000'000'000;
   facts.disk.size_bytes = 1'000'000'000'000;
   facts.disk.min_free_bytes = 1 << 30;
