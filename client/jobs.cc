@@ -111,6 +111,27 @@ bool FindJobs(const Console& console, const std::string& text, PastJobs past,
   return status.ok();
 }
 
+// The ids of all jobs that the filter finds, the oldest first.
+std::optional<std::vector<std::string>> ListIds(const Console& console,
+                                                v1::ListJobsRequest filter,
+                                                ExitCode* code) {
+  filter.set_ascending(true);
+  filter.set_page_size(kPageSize);
+  std::vector<std::string> ids;
+  do {
+    v1::ListJobsResponse response;
+    const grpc::Status status =
+        console.daemon.Call(&JobStub::List, filter, &response);
+    if (!status.ok()) {
+      *code = console.Fail(status);
+      return std::nullopt;
+    }
+    for (const v1::Job& job : response.jobs()) ids.push_back(job.id());
+    filter.set_page_token(response.next_page_token());
+  } while (!filter.page_token().empty());
+  return ids;
+}
+
 }  // namespace
 
 std::string JobIdHelp() {
@@ -209,21 +230,8 @@ std::optional<std::vector<std::string>> ResolveNamed(const Console& console,
     *code = console.BadInput(filled);
     return std::nullopt;
   }
-  filter.set_ascending(true);
-  filter.set_page_size(kPageSize);
-  std::vector<std::string> ids;
-  do {
-    v1::ListJobsResponse response;
-    const grpc::Status status =
-        console.daemon.Call(&JobStub::List, filter, &response);
-    if (!status.ok()) {
-      *code = console.Fail(status);
-      return std::nullopt;
-    }
-    for (const v1::Job& job : response.jobs()) ids.push_back(job.id());
-    filter.set_page_token(response.next_page_token());
-  } while (!filter.page_token().empty());
-  if (!ids.empty()) return ids;
+  auto ids = ListIds(console, std::move(filter), code);
+  if (!ids || !ids->empty()) return ids;
   *code = console.Fail(ExitCode::kNotFound, "the filter finds no such job",
                        "`mpsctl list` takes the same filter.");
   return std::nullopt;
@@ -562,8 +570,6 @@ ExitCode Undrain(const Console& console) {
 
 // --- Removal -----------------------------------------------------------------
 
-// Jobs deleted per call, so that Ctrl-C takes effect soon.
-constexpr int kJobsOfCall = 100;
 // Ids shown in a dry run.
 constexpr int kShownIds = 20;
 
@@ -607,84 +613,99 @@ std::string CountOfJobs(int64_t count) {
   return count == 1 ? "1 job" : absl::StrCat(Count(count), " jobs");
 }
 
-absl::StatusOr<v1::DeleteJobsRequest> Request(const DeleteOptions& options,
-                                              const Terminal& terminal) {
-  v1::DeleteJobsRequest request;
-  v1::ListJobsRequest& filter = *request.mutable_filter();
-  RETURN_IF_ERROR(FillFilter(options.filter, terminal, filter));
-  if (options.filter.states.empty()) {
-    for (const v1::JobState state :
-         {v1::JOB_STATE_SUCCEEDED, v1::JOB_STATE_FAILED,
-          v1::JOB_STATE_CANCELLED}) {
-      filter.add_states(state);
+// What was deleted, or would be, and what stays.
+struct Deleted {
+  std::vector<std::string> ids;
+  std::vector<std::pair<std::string, std::string>>
+      kept;  // each with the reason
+  int64_t freed_bytes = 0;
+};
+
+// Deletes the jobs one by one. Returns why it ended early; a job that cannot be
+// deleted stays, and is no reason.
+ExitCode DeleteEach(const std::vector<std::string>& ids, bool dry_run,
+                    const Console& console, Deleted& deleted) {
+  for (const std::string& id : ids) {
+    v1::DeleteRequest request;
+    request.set_id(id);
+    request.set_dry_run(dry_run);
+    v1::DeleteResponse response;
+    bool interrupted = false;
+    const grpc::Status status = console.daemon.CallLong(
+        &JobStub::Delete, request, &response, &interrupted);
+    if (interrupted) {
+      return console.Fail(ExitCode::kDetached,
+                          "interrupted; some jobs may have been deleted");
+    }
+    switch (status.error_code()) {
+      case grpc::StatusCode::OK:
+        deleted.ids.push_back(id);
+        deleted.freed_bytes += response.freed_bytes();
+        break;
+      case grpc::StatusCode::FAILED_PRECONDITION:
+      case grpc::StatusCode::NOT_FOUND:
+      case grpc::StatusCode::PERMISSION_DENIED:
+      case grpc::StatusCode::DATA_LOSS:
+        deleted.kept.emplace_back(id, status.error_message());
+        break;
+      default:
+        return console.Fail(status);
     }
   }
-  RETURN_IF_ERROR(SetWhen("--older-than", options.older_than, terminal, filter,
-                          &v1::ListJobsRequest::mutable_end_time_to));
-  return request;
-}
-
-void PrintKept(const v1::DeleteJobsResponse& response, const Console& console) {
-  for (const auto& kept : response.kept()) {
-    console.out << "Job " << Printable(kept.id())
-                << " stays: " << Printable(kept.why()) << '\n';
-  }
-}
-
-void PrintJson(const v1::DeleteJobsResponse& response, bool dry_run,
-               const Console& console) {
-  Json object = {{"dry_run", dry_run},
-                 {"matched", response.matched()},
-                 {"freed_bytes", response.freed_bytes()},
-                 {"deleted", Json::array()},
-                 {"kept", Json::array()}};
-  for (const std::string& id : response.deleted()) object["deleted"] += id;
-  for (const auto& kept : response.kept()) {
-    object["kept"] += {{"id", kept.id()}, {"why", kept.why()}};
-  }
-  console.PrintJson(object);
-}
-
-// A job that has just ended has not been measured yet.
-std::string FreedText(const v1::DeleteJobsResponse& would) {
-  return would.freed_bytes() == 0
-             ? ""
-             : absl::StrCat(", freeing about ",
-                            base::BytesText(would.freed_bytes()));
-}
-
-ExitCode PrintDryRun(const v1::DeleteJobsResponse& response,
-                     const Console& console) {
-  if (console.json) {
-    PrintJson(response, /*dry_run=*/true, console);
-    return ExitCode::kOk;
-  }
-  int shown = 0;
-  for (const std::string& id : response.deleted()) {
-    if (++shown > kShownIds) break;
-    console.out << Printable(id) << '\n';
-  }
-  if (response.matched() > kShownIds) {
-    console.out << "… and " << Count(response.matched() - kShownIds)
-                << " more\n";
-  }
-  PrintKept(response, console);
-  console.out << CountOfJobs(response.matched()) << " would be deleted"
-              << FreedText(response) << ".\n";
   return ExitCode::kOk;
 }
 
+// A job that has just ended has not been measured yet.
+std::string FreedText(const Deleted& would) {
+  return would.freed_bytes == 0
+             ? ""
+             : absl::StrCat(", freeing about ",
+                            base::BytesText(would.freed_bytes));
+}
+
+void Print(const Deleted& deleted, bool dry_run, const Console& console) {
+  const int64_t count = std::ssize(deleted.ids);
+  if (console.json) {
+    Json object = {{"dry_run", dry_run},
+                   {"matched", count},
+                   {"freed_bytes", deleted.freed_bytes},
+                   {"deleted", deleted.ids},
+                   {"kept", Json::array()}};
+    for (const auto& [id, why] : deleted.kept) {
+      object["kept"] += {{"id", id}, {"why", why}};
+    }
+    return console.PrintJson(object);
+  }
+  for (int64_t i = 0; dry_run && i < std::min<int64_t>(count, kShownIds); ++i) {
+    console.out << deleted.ids[i] << '\n';
+  }
+  if (dry_run && count > kShownIds) {
+    console.out << "… and " << Count(count - kShownIds) << " more\n";
+  }
+  for (const auto& [id, why] : deleted.kept) {
+    console.out << "Job " << id << " stays: " << Printable(why) << '\n';
+  }
+  if (dry_run) {
+    console.out << CountOfJobs(count) << " would be deleted"
+                << FreedText(deleted) << ".\n";
+  } else if (count == 0) {
+    console.out << "No such jobs.\n";
+  } else {
+    console.out << "Deleted " << CountOfJobs(count) << ", freed "
+                << base::BytesText(deleted.freed_bytes) << ".\n";
+  }
+}
+
 // Whether the user confirms.
-ExitCode Ask(const v1::DeleteJobsResponse& would, const Console& console) {
-  const absl::StatusOr<std::string> answer =
-      console.terminal.ask(absl::StrCat("Delete ", CountOfJobs(would.matched()),
-                                        " with logs, checkpoints and results",
-                                        FreedText(would), "? (yes/no) "),
-                           Echo::kOn);
+ExitCode Ask(const Deleted& would, const Console& console) {
+  const std::string jobs = CountOfJobs(std::ssize(would.ids));
+  const absl::StatusOr<std::string> answer = console.terminal.ask(
+      absl::StrCat("Delete ", jobs, " with logs, checkpoints and results",
+                   FreedText(would), "? (yes/no) "),
+      Echo::kOn);
   if (!answer.ok()) {
     return console.BadInput(
-        absl::StrCat("cannot ask without a terminal whether to delete ",
-                     CountOfJobs(would.matched())),
+        absl::StrCat("cannot ask without a terminal whether to delete ", jobs),
         "--yes deletes them without asking, --dry-run lists them.");
   }
   if (*answer == "yes" || *answer == "y") return ExitCode::kOk;
@@ -692,97 +713,67 @@ ExitCode Ask(const v1::DeleteJobsResponse& would, const Console& console) {
   return ExitCode::kDetached;
 }
 
-ExitCode DeleteAll(v1::DeleteJobsRequest request, const Console& console) {
-  request.mutable_filter()->set_page_size(kJobsOfCall);
-  v1::DeleteJobsResponse all;
-  std::set<std::string> kept;
-  bool more = true, interrupted = false;
-  while (more) {
-    v1::DeleteJobsResponse response;
-    const grpc::Status status = console.daemon.CallLong(
-        &JobStub::DeleteJobs, request, &response, &interrupted);
-    if (interrupted) break;
-    if (!status.ok()) return console.Fail(status);
-    more = response.more();
-    all.set_matched(all.matched() + response.matched());
-    all.set_freed_bytes(all.freed_bytes() + response.freed_bytes());
-    all.mutable_deleted()->MergeFrom(response.deleted());
-    for (const auto& one : response.kept()) {
-      if (kept.insert(one.id()).second) *all.add_kept() = one;
-    }
+// The ended jobs that a filter finds: the caller's, or all for an admin.
+std::optional<std::vector<std::string>> FindEnded(const DeleteOptions& options,
+                                                  const Console& console,
+                                                  ExitCode* code) {
+  v1::ListJobsRequest filter = InStates(
+      {v1::JOB_STATE_SUCCEEDED, v1::JOB_STATE_FAILED, v1::JOB_STATE_CANCELLED});
+  if (!options.filter.states.empty()) filter.clear_states();
+  v1::WhoAmIResponse who;
+  const grpc::Status status =
+      console.daemon.Call(&AccessStub::WhoAmI, {}, &who);
+  if (!status.ok()) {
+    *code = console.Fail(status);
+    return std::nullopt;
   }
-  if (console.json) {
-    PrintJson(all, /*dry_run=*/false, console);
-  } else {
-    PrintKept(all, console);
-    console.out << "Deleted " << CountOfJobs(all.matched()) << ", freed "
-                << base::BytesText(all.freed_bytes()) << ".\n";
+  absl::Status filled = FillFilter(options.filter, console.terminal, filter);
+  if (filled.ok()) {
+    filled = SetWhen("--older-than", options.older_than, console.terminal,
+                     filter, &v1::ListJobsRequest::mutable_end_time_to);
   }
-  if (!interrupted) return ExitCode::kOk;
-  return console.Fail(ExitCode::kDetached,
-                      "interrupted; some more jobs may have been deleted", "");
-}
-
-ExitCode DeleteFound(const DeleteOptions& options, const Console& console) {
-  absl::StatusOr<v1::DeleteJobsRequest> request =
-      Request(options, console.terminal);
-  if (!request.ok()) return console.BadInput(request.status());
-  v1::ListJobsRequest& filter = *request->mutable_filter();
-  // The question did not cover jobs that ended after it.
-  if (!filter.has_end_time_to()) {
-    filter.mutable_end_time_to()->set_seconds(
-        absl::ToUnixSeconds(console.terminal.clock->Now()) + 1);
+  if (!filled.ok()) {
+    *code = console.BadInput(filled);
+    return std::nullopt;
   }
-  if (options.yes && !options.dry_run) {
-    return DeleteAll(*std::move(request), console);
+  if (filter.owner().empty() && who.role() != v1::ROLE_ADMIN) {
+    filter.set_owner(who.user());
   }
-  request->set_dry_run(true);
-  v1::DeleteJobsResponse would;
-  bool interrupted = false;
-  const grpc::Status status = console.daemon.CallLong(
-      &JobStub::DeleteJobs, *request, &would, &interrupted);
-  if (!status.ok()) return console.Fail(status);
-  if (options.dry_run) return PrintDryRun(would, console);
-  if (would.matched() == 0) {
-    if (console.json) {
-      PrintJson(would, /*dry_run=*/false, console);
-    } else {
-      PrintKept(would, console);
-      console.out << "No such jobs.\n";
-    }
-    return ExitCode::kOk;
-  }
-  const ExitCode wanted = Ask(would, console);
-  if (wanted != ExitCode::kOk) return wanted;
-  request->clear_dry_run();
-  return DeleteAll(*std::move(request), console);
-}
-
-ExitCode TryNamed(const std::vector<std::string>& ids, const Console& console) {
-  v1::DeleteJobsRequest request;
-  request.set_dry_run(true);
-  for (const std::string& id : ids) request.add_ids(id);
-  v1::DeleteJobsResponse response;
-  bool interrupted = false;
-  const grpc::Status status = console.daemon.CallLong(
-      &JobStub::DeleteJobs, request, &response, &interrupted);
-  return status.ok() ? PrintDryRun(response, console) : console.Fail(status);
+  return ListIds(console, std::move(filter), code);
 }
 
 ExitCode Delete(const DeleteOptions& options, const Console& console) {
-  if (options.texts.empty() == !options.has_filter()) {
+  const bool finds = options.has_filter();
+  if (options.texts.empty() == !finds) {
     return console.BadInput(
-        options.texts.empty()
-            ? "name the jobs: their ids, or --state, --older-than … or --all"
-            : "name ids or a filter, not both",
+        finds ? "name ids or a filter, not both"
+              : "name the jobs: their ids, or --state, --older-than … or --all",
         "See `mpsctl delete --help`.");
   }
-  if (options.has_filter()) return DeleteFound(options, console);
   ExitCode code = ExitCode::kOk;
-  const auto ids = ResolveJobIds(console, options.texts, &code);
+  auto ids = finds ? FindEnded(options, console, &code)
+                   : ResolveJobIds(console, options.texts, &code);
   if (!ids) return code;
-  if (options.dry_run) return TryNamed(*ids, console);
-  return ForEach(*ids, [&](const auto& id) { return DeleteOne(id, console); });
+  if (!finds && !options.dry_run) {
+    return ForEach(*ids,
+                   [&](const auto& id) { return DeleteOne(id, console); });
+  }
+  Deleted deleted;
+  if (options.dry_run || !options.yes) {
+    code = DeleteEach(*ids, /*dry_run=*/true, console, deleted);
+    if (code != ExitCode::kOk) return code;
+    if (options.dry_run || deleted.ids.empty()) {
+      Print(deleted, options.dry_run, console);
+      return code;
+    }
+    code = Ask(deleted, console);
+    if (code != ExitCode::kOk) return code;
+    *ids = std::exchange(deleted.ids, {});
+    deleted.freed_bytes = 0;
+  }
+  code = DeleteEach(*ids, /*dry_run=*/false, console, deleted);
+  Print(deleted, /*dry_run=*/false, console);
+  return code;
 }
 
 void DeclareDelete(Command& verb, DeleteOptions& options) {

@@ -32,9 +32,8 @@ inline constexpr size_t kPathBytes = 4096;       // an input's path
 inline constexpr size_t kPathParts = 64;         // between slashes
 inline constexpr size_t kPathsBytes = 16 << 20;  // all inputs' paths together
 inline constexpr size_t kIdBytes = 64;
-inline constexpr size_t kAfter = 64;          // jobs that a job depends on
-inline constexpr size_t kReasonBytes = 256;   // of a hold or drain
-inline constexpr size_t kDeletedJobs = 1000;  // per DeleteJobs call
+inline constexpr size_t kAfter = 64;         // jobs that a job depends on
+inline constexpr size_t kReasonBytes = 256;  // of a hold or drain
 
 // Names in lora.modules_to_save, in quantization_config.llm_int8_skip_modules.
 inline constexpr size_t kModuleNames = 256;

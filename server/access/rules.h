@@ -79,9 +79,6 @@ inline constexpr Rule kRules[] = {
     {"JobService.Checkpoints", Role::kViewer, Concerns::kReadableJob, false},
     {"JobService.Delete", Role::kUser, Concerns::kOwnJob, true,
      /*needs_no_room=*/true},
-    // Each removed job must be the caller's own; any for an admin.
-    {"JobService.DeleteJobs", Role::kUser, Concerns::kNoJob, true,
-     /*needs_no_room=*/true},
     {"JobService.FindJobs", Role::kViewer, Concerns::kAnyJob, false},
     {"JobService.Get", Role::kViewer, Concerns::kAnyJob, false},
     // This one, AddNote and Tag also accept deleted jobs: each checks the owner

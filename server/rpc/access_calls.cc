@@ -381,12 +381,8 @@ std::string AuditDetail(const v1::DrainRequest& request) {
   return base::Quotable(request.reason());
 }
 
-std::string AuditDetail(const v1::DeleteJobsRequest& request) {
-  std::string detail = request.has_filter()
-                           ? "jobs by a filter"
-                           : absl::StrCat(request.ids().size(), " jobs");
-  if (request.dry_run()) absl::StrAppend(&detail, ", dry run");
-  return detail;
+std::string AuditDetail(const v1::DeleteRequest& request) {
+  return request.dry_run() ? "dry run" : "";
 }
 
 std::string AuditDetail(const v1::CreateTokenRequest& request) {

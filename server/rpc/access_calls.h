@@ -64,7 +64,7 @@ std::string AuditDetail(const v1::CancelRequest& request);
 std::string AuditDetail(const v1::MoveRequest& request);
 std::string AuditDetail(const v1::RetryRequest& request);
 std::string AuditDetail(const v1::DrainRequest& request);
-std::string AuditDetail(const v1::DeleteJobsRequest& request);
+std::string AuditDetail(const v1::DeleteRequest& request);
 std::string AuditDetail(const v1::CreateTokenRequest& request);
 std::string AuditDetail(const v1::RevokeTokenRequest& request);
 std::string AuditDetail(const v1::PushModelRequest& request);

@@ -102,30 +102,6 @@ absl::Status CheckAfter(const v1::SubmitRequest& request) {
   return absl::OkStatus();
 }
 
-// An empty filter would delete everything by mistake.
-absl::Status CheckDeleteFilter(const v1::ListJobsRequest& filter) {
-  if (!filter.page_token().empty() || filter.count() ||
-      filter.order() != v1::JOB_ORDER_UNSPECIFIED || filter.ascending() ||
-      filter.past()) {
-    return absl::InvalidArgumentError(
-        "filter: page_token, order, ascending, count and past must be empty: "
-        "the oldest jobs go first");
-  }
-  RETURN_IF_ERROR(
-      CheckPageSize("filter.page_size", filter.page_size(), limits::kPageSize));
-  const bool names = !filter.states().empty() || !filter.owner().empty() ||
-                     !filter.labels().empty() || !filter.tags().empty() ||
-                     !filter.text().empty() || filter.has_create_time_from() ||
-                     filter.has_create_time_to() ||
-                     filter.has_end_time_from() || filter.has_end_time_to() ||
-                     !filter.model().empty() || filter.has_pinned() ||
-                     filter.has_held();
-  if (names) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      "filter: names nothing; to delete every job that has ended name the "
-      "states SUCCEEDED, FAILED and CANCELLED");
-}
-
 // The client's measurement for the record: any plausible number.
 absl::Status CheckRoundTrip(const v1::SubmitRequest& request) {
   constexpr double kMost = 600;  // seconds
@@ -289,20 +265,6 @@ absl::Status CheckList(const v1::ListJobsRequest& request) {
       CheckLength("page_token", request.page_token(), limits::kPageTokenBytes));
   RETURN_IF_ERROR(CheckText("text", request.text(), limits::kFilterTextBytes));
   return CheckLength("model", request.model(), limits::kPathBytes);
-}
-
-absl::Status CheckDeleteJobs(const v1::DeleteJobsRequest& request) {
-  RETURN_IF_ERROR(
-      CheckCount("ids", request.ids().size(), limits::kDeletedJobs));
-  for (int i = 0; i < request.ids().size(); ++i) {
-    RETURN_IF_ERROR(CheckId(absl::StrCat("ids[", i, "]"), request.ids(i)));
-  }
-  if (request.ids().empty() != request.has_filter()) {
-    return absl::InvalidArgumentError(
-        "ids: name jobs either here or by a filter");
-  }
-  return request.has_filter() ? CheckDeleteFilter(request.filter())
-                              : absl::OkStatus();
 }
 
 }  // namespace mpsd::rpc

@@ -35,7 +35,6 @@ absl::Status CheckSha256(const std::string& field, const std::string& sha256);
 absl::Status CheckNotNegative(const std::string& field, int64_t value);
 absl::Status CheckSubmit(const v1::SubmitRequest& request);
 // Either ids or a non-empty filter.
-absl::Status CheckDeleteJobs(const v1::DeleteJobsRequest& request);
 // Checks the filter and the page token, but not the states.
 absl::Status CheckList(const v1::ListJobsRequest& request);
 

@@ -64,16 +64,12 @@ absl::Status MoveJob(jobs::Scheduler& scheduler, jobs::JobReader& reader,
 absl::Status DrainQueue(jobs::Scheduler& scheduler,
                         const v1::DrainRequest& request, const Call& call);
 
-absl::Status DeleteJob(jobs::Scheduler& scheduler,
+absl::Status DeleteJob(jobs::Scheduler& scheduler, jobs::JobReader& reader,
                        const v1::DeleteRequest& request,
                        v1::DeleteResponse& response);
 // The gate checks each job as for a call of Delete, so that the rules, and the
 // audit of each job's outcome, are the same. Ends early, with what was deleted
 // until then, once the client is gone.
-absl::Status DeleteJobs(const Gate& gate, jobs::Scheduler& scheduler,
-                        jobs::JobReader& reader,
-                        const v1::DeleteJobsRequest& request, const Call& call,
-                        v1::DeleteJobsResponse& response);
 
 // The record of a job, deleted or not. For each call, a record that the caller
 // may not read does not exist.

@@ -86,8 +86,6 @@ void AddJobMethods(Hosts& on, const Backend& with, MethodTable& table) {
                                   CancelJob);
   Row<v1::DeleteRequest, v1::DeleteResponse>(with, table, "JobService.Delete",
                                              on.deletions, DeleteJob);
-  Row<v1::DeleteJobsRequest, v1::DeleteJobsResponse>(
-      with, table, "JobService.DeleteJobs", on.deletions, DeleteJobs);
   Row<v1::CheckpointsRequest, v1::CheckpointsResponse>(
       with, table, "JobService.Checkpoints", on.reads, ListCheckpoints);
   Row<v1::HoldRequest, v1::Job>(with, table, "JobService.Hold", on.changes,

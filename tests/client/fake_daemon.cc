@@ -112,21 +112,18 @@ class FakeDaemon::Jobs final : public Part<v1::JobService::Service> {
                 v1::DeleteResponse* response) override {
     absl::MutexLock lock(&d_.mutex_);
     if (Status s = d_.Failure("Delete"); !s.ok()) return s;
-    if (d_.Find(request->id()) == nullptr) return NoJob(request->id());
-    std::erase_if(d_.data_.jobs, [&](const v1::Job& job) {
-      return job.id() == request->id();
-    });
+    const v1::Job* job = d_.Find(request->id());
+    if (job == nullptr) return NoJob(request->id());
+    if (job->pinned()) {
+      return Status(grpc::StatusCode::FAILED_PRECONDITION,
+                    "it is pinned\x1b[2J");
+    }
     response->set_freed_bytes(1'500'000);
+    if (request->dry_run()) return Status::OK;
+    std::erase_if(d_.data_.jobs, [&](const v1::Job& one) {
+      return one.id() == request->id();
+    });
     return Status::OK;
-  }
-  Status DeleteJobs(Context*, const v1::DeleteJobsRequest* request,
-                    v1::DeleteJobsResponse* response) override {
-    absl::MutexLock lock(&d_.mutex_);
-    d_.data_.deleted.push_back(*request);
-    std::vector<v1::DeleteJobsResponse>& answers = d_.data_.delete_answers;
-    if (!answers.empty()) *response = answers.front();
-    if (answers.size() > 1) answers.erase(answers.begin());
-    return d_.Failure("DeleteJobs");
   }
   Status Pin(Context*, const v1::PinRequest* request, v1::Job* job) override {
     return SetPinned(request->id(), true, job);

@@ -127,8 +127,6 @@ struct FakeDaemonData : FakeUploads {
   std::vector<v1::HoldRequest> held;
   std::vector<std::string> released;
   std::vector<v1::MoveRequest> moved;
-  std::vector<v1::DeleteJobsRequest> deleted;
-  std::vector<v1::DeleteJobsResponse> delete_answers;  // the last one stays
   v1::PlanCollectionResponse plan;
   v1::CollectResponse collected;
   int collections = 0;

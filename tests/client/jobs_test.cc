@@ -230,6 +230,7 @@ TEST_F(QueueVerbsTest, OneThatFailsDoesNotKeepTheOthers) {
                     {"cancel"},
                     {"retry"},
                     {"set", "--pin"},
+                    {"set", "--unpin"},
                     {"delete"}}) {
     for (const char* id : {kId, "01KAH0000000000000000000CC", kOtherId}) {
       args.emplace_back(id);
@@ -569,90 +570,63 @@ TEST_F(DeleteTest, WhatTheDaemonRefuses) {
               Fails(6, HasSubstr("differ in version")));
 }
 
-class DeleteManyTest : public DeleteTest {
- protected:
-  static v1::DeleteJobsResponse Answer(int64_t matched, int64_t freed_bytes,
-                                       bool more = false) {
-    v1::DeleteJobsResponse answer;
-    answer.set_matched(matched);
-    answer.set_freed_bytes(freed_bytes);
-    answer.set_more(more);
-    answer.add_deleted(kId);
-    return answer;
-  }
-};
-
-TEST_F(DeleteManyTest, AsksFirstAndDeletesWhatWasShown) {
-  data().delete_answers = {Answer(1234, 5'000'000'000),
-                           Answer(100, 1'000'000, true), Answer(34, 500'000)};
+TEST_F(DeleteTest, AFilterAsksFirstAndDeletesWhatItFound) {
+  data().who.set_user("ann");
   answers_ = {"yes"};
   const std::string out = Out({"delete", "--state", "failed", "--older-than",
                                "30d", "--label", "team=a"});
   EXPECT_EQ(asked_,
-            "Delete 1,234 jobs with logs, checkpoints and results, "
-            "freeing about 4.66 GiB? (yes/no) \n");
-  EXPECT_EQ(out, "Deleted 134 jobs, freed 1.4 MiB.\n");
-  ASSERT_EQ(data().deleted.size(), 3u);
-  EXPECT_TRUE(data().deleted[0].dry_run());
-  EXPECT_FALSE(data().deleted[1].dry_run());
-  const v1::ListJobsRequest& filter = data().deleted[2].filter();
+            "Delete 2 jobs with logs, checkpoints and results, "
+            "freeing about 2.9 MiB? (yes/no) \n");
+  EXPECT_EQ(out, "Deleted 2 jobs, freed 2.9 MiB.\n");
+  EXPECT_TRUE(data().jobs.empty());
+  const v1::ListJobsRequest& filter = data().listed.back();
   EXPECT_THAT(filter.states(), ElementsAre(v1::JOB_STATE_FAILED));
   EXPECT_EQ(filter.end_time_to().seconds(),
             absl::ToUnixSeconds(kNow - absl::Hours(30 * 24)));
   EXPECT_EQ(filter.labels().at("team"), "a");
-  EXPECT_GT(filter.page_size(), 0);
+  EXPECT_EQ(filter.owner(), "ann");
 }
 
-TEST_F(DeleteManyTest, ANoDeletesNothing) {
-  data().delete_answers = {Answer(2, 0)};
+TEST_F(DeleteTest, ANoDeletesNothing) {
   for (const char* answer : {"no", "", "nothing"}) {
     answers_ = {answer};
     EXPECT_EQ(RunVerb({"delete", "--all"}).err, "Nothing was deleted.\n");
   }
-  // Jobs whose size is not measured yet.
-  EXPECT_THAT(asked_, HasSubstr("checkpoints and results? (yes/no)"));
   // Nor does a script without a terminal.
   answers_.clear();
   EXPECT_THAT(RunVerb({"delete", "--all"}),
               Fails(2, HasSubstr("--yes deletes them without asking")));
-  for (const v1::DeleteJobsRequest& request : data().deleted) {
-    EXPECT_TRUE(request.dry_run());
-  }
-}
-
-TEST_F(DeleteManyTest, AllMeansThoseThatHaveEndedByNow) {
-  data().delete_answers = {Answer(1, 5)};
-  EXPECT_THAT(RunVerb({"delete", "--all", "--yes"}),
-              Prints("Deleted 1 job, freed 5 B.\n"));
-  EXPECT_EQ(asked_, "");
-  const v1::ListJobsRequest& filter = Only(data().deleted).filter();
-  EXPECT_EQ(filter.states_size(), 3);
-  EXPECT_EQ(filter.end_time_to().seconds(), absl::ToUnixSeconds(kNow) + 1);
-  EXPECT_EQ(filter.owner(), "");
-}
-
-TEST_F(DeleteManyTest, ADryRunReportsAndDeletesNothing) {
-  v1::DeleteJobsResponse answer = Answer(25, 7'000'000);
-  for (int i = 0; i < 24; ++i) answer.add_deleted(kOtherId);
-  auto* kept = answer.add_kept();
-  kept->set_id("X");
-  kept->set_why("it is pinned\x1b[2J");
-  data().delete_answers = {answer};
-  EXPECT_THAT(RunVerb({"delete", "--owner", "ann", "--dry-run"}),
-              Prints(AllOf(StartsWith(std::string(kId) + "\n"),
-                           HasSubstr("… and 5 more\n"),
-                           HasSubstr("Job X stays: it is pinned\\x1b[2J\n"),
-                           EndsWith("25 jobs would be deleted, freeing "
-                                    "about 6.7 MiB.\n"))));
-  const Result json = RunVerb({"delete", kId, "--dry-run", "--json"});
-  const auto object = ParseJson(json.out);
-  EXPECT_EQ(object["matched"], 25);
-  EXPECT_EQ(object["kept"][0]["id"], "X");
-  EXPECT_EQ(data().deleted.back().ids_size(), 1);
   EXPECT_EQ(data().jobs.size(), 2u);
 }
 
-TEST_F(DeleteManyTest, IdsOrAFilter) {
+TEST_F(DeleteTest, AllMeansThoseThatHaveEndedAnAdminsEveryones) {
+  data().who.set_role(v1::ROLE_ADMIN);
+  data().jobs[0].set_pinned(true);
+  EXPECT_THAT(RunVerb({"delete", "--all", "--yes"}),
+              Prints("Job 01KAH0000000000000000000BB stays: it is "
+                     "pinned\\x1b[2J\nDeleted 1 job, freed 1.4 MiB.\n"));
+  EXPECT_EQ(asked_, "");
+  EXPECT_EQ(data().listed.back().states_size(), 3);
+  EXPECT_EQ(data().listed.back().owner(), "");
+}
+
+TEST_F(DeleteTest, ADryRunReportsAndDeletesNothing) {
+  data().jobs[0].set_pinned(true);
+  EXPECT_THAT(RunVerb({"delete", "--owner", "ann", "--dry-run"}),
+              Prints(std::string(kId) +
+                     "\nJob 01KAH0000000000000000000BB stays: it is "
+                     "pinned\\x1b[2J\n1 job would be deleted, freeing about "
+                     "1.4 MiB.\n"));
+  const auto object =
+      ParseJson(Out({"delete", kId, kOtherId, "--dry-run", "--json"}));
+  EXPECT_EQ(object["matched"], 1);
+  EXPECT_EQ(object["deleted"][0], kId);
+  EXPECT_EQ(object["kept"][0]["id"], kOtherId);
+  EXPECT_EQ(data().jobs.size(), 2u);
+}
+
+TEST_F(DeleteTest, IdsOrAFilter) {
   for (const Args& args :
        {Args{"delete"},
         {"delete", kId, "--all"},
@@ -661,9 +635,8 @@ TEST_F(DeleteManyTest, IdsOrAFilter) {
         {"delete", "--older-than", "3d", "--ended-until", "3d"}}) {
     EXPECT_EQ(RunVerb(args).code, 2) << args.back();
   }
-  EXPECT_TRUE(data().deleted.empty());
   EXPECT_EQ(data().jobs.size(), 2u);
-  data().delete_answers = {v1::DeleteJobsResponse()};
+  data().jobs.clear();
   EXPECT_THAT(RunVerb({"delete", "--text", "x"}), Prints("No such jobs.\n"));
 }
 

@@ -85,8 +85,6 @@ TEST(Limits, ProtoCommentsQuoteTheTable) {
        absl::StrCat("ignoring case; at most ", Size(kFilterTextBytes))},
       {"jobs.proto",
        absl::StrCat("human-readable, at most ", Size(kReasonBytes))},
-      {"jobs.proto",
-       absl::StrCat("Either ids, at most ", Digits(kDeletedJobs))},
       {"daemon.proto", absl::StrCat("at most ", Size(kReasonBytes))},
       {"daemon.proto", absl::StrCat("at most ", Digits(kCollectionItems))},
       {"models.proto", absl::StrCat("1 to ", kModelIdBytes, " letters")},

@@ -230,14 +230,6 @@ TEST(AuditDetail, ASpecIsRecordedByItsDigest) {
 }
 
 TEST(AuditDetail, WhatMayBePrivateIsCountedAndNotQuoted) {
-  v1::DeleteJobsRequest request;
-  request.add_ids("canary");
-  request.add_ids("canary");
-  EXPECT_EQ(AuditDetail(request), "2 jobs");
-  request.Clear();
-  request.mutable_filter()->set_text("canary");
-  request.set_dry_run(true);
-  EXPECT_EQ(AuditDetail(request), "jobs by a filter, dry run");
   v1::AddNoteRequest note;
   note.set_text("canary");
   EXPECT_EQ(AuditDetail(note), "a note of 6 bytes");

@@ -48,7 +48,6 @@ constexpr Row kWhoMayWhat[] = {
     {"JobService.Cancel", "---++"},
     {"JobService.Checkpoints", "o+o++"},
     {"JobService.Delete", "---++"},
-    {"JobService.DeleteJobs", "--+++"},
     {"JobService.FindJobs", "+++++"},
     {"JobService.Get", "+++++"},
     {"JobService.GetRecord", "+++++"},

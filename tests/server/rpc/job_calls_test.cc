@@ -382,7 +382,7 @@ TEST_F(CollectCallsTest, OfPrivateJobsOnlyTheirPublicPart) {
   }
 }
 
-class DeleteJobsTest : public testing::Test {
+class DeleteTest : public testing::Test {
  protected:
   // A row of a job of ada's with that number in its id.
   std::string Add(int number, State state = State::kFailed,
@@ -393,161 +393,37 @@ class DeleteJobsTest : public testing::Test {
     EXPECT_THAT(daemon_.kept->SetBytes({{job.id, 3, 0}}), IsOk());
     return job.id;
   }
-  v1::DeleteJobsResponse Delete(const std::string& request, const Api& by) {
-    return Ok(
-        by.Call(&Jobs::DeleteJobs, Parsed<v1::DeleteJobsRequest>(request)));
-  }
-  v1::DeleteJobsResponse Delete(const std::string& request) {
-    return Delete(request, ada_);
-  }
-  static std::string Ids(const std::vector<std::string>& ids) {
-    std::string text;
-    for (const std::string& id : ids)
-      absl::StrAppend(&text, "ids: '", id, "' ");
-    return text;
-  }
-  static std::string KeptWhy(const v1::DeleteJobsResponse& response,
-                             const std::string& id) {
-    for (const auto& kept : response.kept()) {
-      if (kept.id() == id) return kept.why();
-    }
-    return "not kept";
-  }
 
   InProcessDaemon daemon_;
-  const Api ada_ = daemon_.As("ada"), root_ = daemon_.As("root", Role::kAdmin);
 };
 
-TEST_F(DeleteJobsTest, OneThatCannotGoKeepsNoOtherAndEachIsNoted) {
+TEST_F(DeleteTest, ADryRunRemovesNothingAndSaysWhatADeletionWould) {
+  const Api ada = daemon_.As("ada");
   const std::string failed = Add(1), running = Add(2, State::kRunning),
                     bobs = Add(3, State::kFailed, "bob"),
                     pinned = Add(4, State::kSucceeded, "ada", true),
-                    done = Add(5, State::kSucceeded),
                     none = InProcessDaemon::MakeJob(6, State::kFailed).id;
-  const v1::DeleteJobsResponse response =
-      Delete(Ids({failed, running, bobs, pinned, done, none, failed}));
-  EXPECT_THAT(response.deleted(), ElementsAre(failed, done));
-  EXPECT_EQ(response.matched(), 2);
-  EXPECT_THAT(KeptWhy(response, running), HasSubstr("RUNNING"));
-  EXPECT_THAT(KeptWhy(response, bobs), HasSubstr("needs the job's owner"));
-  EXPECT_THAT(KeptWhy(response, pinned), HasSubstr("pinned"));
-  EXPECT_THAT(KeptWhy(response, none), HasSubstr("no job"));
-  EXPECT_THAT(response.kept(), SizeIs(5));
-  EXPECT_FALSE(response.more());
-  // What became of each job is in the audit, as if it had been deleted alone.
-  std::vector<std::string> noted;
-  for (const access::AuditEntry& entry : daemon_.TakeAudit()) {
-    if (entry.request.method != "JobService.Delete") continue;
-    noted.push_back(entry.request.job_id);
-    EXPECT_EQ(entry.request.detail, "by DeleteJobs");
-    const bool went =
-        entry.request.job_id == failed || entry.request.job_id == done;
-    EXPECT_TRUE(went || entry.result != StatusCode::kOk);
+  for (const bool dry_run : {true, false}) {
+    const auto remove = [&](const std::string& id) {
+      auto request = ById<v1::DeleteRequest>(id);
+      request.set_dry_run(dry_run);
+      return ada.Call(&Jobs::Delete, request);
+    };
+    EXPECT_THAT(remove(running),
+                Fails(StatusCode::kFailedPrecondition, "RUNNING"));
+    EXPECT_THAT(remove(bobs),
+                Fails(StatusCode::kPermissionDenied, "needs the job's owner"));
+    EXPECT_THAT(remove(pinned),
+                Fails(StatusCode::kFailedPrecondition, "pinned"));
+    EXPECT_THAT(remove(none), Fails(StatusCode::kNotFound, "no job"));
+    const auto removed = Ok(remove(failed));
+    if (!dry_run) continue;
+    EXPECT_EQ(removed.freed_bytes(), 3);
+    EXPECT_EQ(daemon_.Stored(failed).state, State::kFailed);
+    for (const access::AuditEntry& entry : daemon_.TakeAudit()) {
+      EXPECT_EQ(entry.request.detail, "dry run");
+    }
   }
-  // Of the job that does not exist, and of the one that is gone by its second
-  // name, there is nothing to note.
-  EXPECT_THAT(noted, testing::UnorderedElementsAre(failed, running, bobs,
-                                                   pinned, done));
-}
-
-TEST_F(DeleteJobsTest, AFilterFindsTheCallersOwnOldestFirst) {
-  std::vector<std::string> adas, bobs;
-  for (int i = 1; i <= 3; ++i) {
-    bobs.push_back(Add(2 * i, State::kFailed, "bob"));
-    adas.push_back(Add(2 * i + 1));
-  }
-  const std::string running = Add(9, State::kRunning);
-  const std::string failed = "filter { states: JOB_STATE_FAILED";
-  // Another's are not found, and are no error.
-  EXPECT_THAT(Delete(failed + " owner: 'bob' }").deleted(), IsEmpty());
-  EXPECT_THAT(Delete(failed + " owner: 'bob' }", root_).deleted(),
-              testing::ElementsAreArray(bobs));
-  // Who names no state means those that have ended.
-  const v1::DeleteJobsResponse own = Delete("filter { owner: 'ada' }");
-  EXPECT_THAT(own.deleted(), testing::ElementsAreArray(adas));
-  EXPECT_THAT(own.kept(), IsEmpty());
-  EXPECT_EQ(daemon_.Stored(running).state, State::kRunning);
-}
-
-// A client that calls again while there are more comes to an end, with any
-// cannot go.
-TEST_F(DeleteJobsTest, CallsComeToAnEndThoughSomeStay) {
-  for (int i = 1; i <= 24; ++i) {
-    Add(i, State::kFailed, "ada", /*pinned=*/i <= 12);
-  }
-  int calls = 0;
-  int64_t deleted = 0;
-  v1::DeleteJobsResponse response;
-  do {
-    response = Delete("filter { states: JOB_STATE_FAILED page_size: 5 }");
-    deleted += response.matched();
-    ASSERT_LE(response.matched(), 5);
-  } while (response.more() && ++calls < 10);
-  EXPECT_EQ(deleted, 12);
-  EXPECT_EQ(calls, 2);
-  EXPECT_THAT(response.kept(), SizeIs(12));
-}
-
-// Of more than one page of the store, and more than it names.
-TEST_F(DeleteJobsTest, ADryRunCountsAllAndRemovesNothing) {
-  std::string first;
-  for (int i = 1; i <= 1100; ++i) {
-    const std::string id = Add(i, State::kFailed, "ada", /*pinned=*/i == 7);
-    if (i == 1) first = id;
-  }
-  const v1::DeleteJobsResponse dry =
-      Delete("filter { states: JOB_STATE_FAILED } dry_run: true");
-  EXPECT_EQ(dry.matched(), 1099);
-  EXPECT_EQ(dry.freed_bytes(), 1099 * 3);
-  EXPECT_EQ(dry.deleted_size(), static_cast<int>(limits::kDeletedJobs));
-  EXPECT_THAT(dry.kept(), SizeIs(1));
-  EXPECT_FALSE(dry.more());
-  EXPECT_EQ(Delete(Ids({first}) + "dry_run: true").matched(), 1);
-  EXPECT_EQ(daemon_.Stored(first).state, State::kFailed);
-  EXPECT_THAT(daemon_.TakeAudit(), SizeIs(2)) << "the calls alone";
-}
-
-TEST_F(DeleteJobsTest, WhoIsGoneStopsIt) {
-  for (int i = 1; i <= 9; ++i) Add(i);
-  int asked = 0;
-  access::Caller caller{"ada", Role::kUser, access::Way::kToken, "", ""};
-  rpc::Call call{
-      access::Rights(caller, false),
-      [&] { return ++asked > 3 ? absl::CancelledError("") : absl::OkStatus(); },
-      ""};
-  v1::DeleteJobsResponse response;
-  EXPECT_THAT(DeleteJobs(Gate({{}, false, daemon_.audit.get()}, *daemon_.board),
-                         *daemon_.scheduler, *daemon_.board,
-                         Parsed<v1::DeleteJobsRequest>(
-                             "filter { states: JOB_STATE_FAILED }"),
-                         call, response),
-              IsOk());
-  EXPECT_EQ(response.matched(), 3);
-}
-
-TEST_F(DeleteJobsTest, WhatNamesNothingOrTooMuchIsRefused) {
-  const std::string id = Add(1);
-  std::string many;
-  for (size_t i = 0; i <= limits::kDeletedJobs; ++i) many += "ids: 'x' ";
-  for (const auto& [text, words] :
-       {std::pair<std::string, const char*>{
-            "", "ids: name jobs either here or by a filter"},
-        {"filter {}", "filter: names nothing"},
-        {"filter { page_size: 5 }", "filter: names nothing"},
-        {"filter { states: JOB_STATE_FAILED } ids: 'a'", "either here"},
-        {"filter { states: JOB_STATE_FAILED page_size: 501 }",
-         "filter.page_size: must be 0 to 500, is 501"},
-        {"filter { states: JOB_STATE_FAILED order: JOB_ORDER_NAME }",
-         "filter: page_token, order"},
-        {"filter { states: JOB_STATE_FAILED page_token: 'x' }",
-         "filter: page_token"},
-        {"ids: ''", "ids[0]: must not be empty"},
-        {many, "ids: has 1001 entries"}}) {
-    EXPECT_THAT(
-        root_.Call(&Jobs::DeleteJobs, Parsed<v1::DeleteJobsRequest>(text)),
-        Fails(StatusCode::kInvalidArgument, words));
-  }
-  EXPECT_EQ(daemon_.Stored(id).state, State::kFailed);
 }
 
 }  // namespace
