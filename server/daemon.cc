@@ -490,8 +490,8 @@ void Daemon::StartNotifier() {
   options.sender = notify::ThisSender();
   options.environment = host::CurrentEnvironment();
   options.job = [this](const std::string& id) { return job_store_->Get(id); };
-  options.queue.log = LineTo(log_, spdlog::level::warn);
-  options.queue.count = [this](notify::Result result) {
+  options.log = LineTo(log_, spdlog::level::warn);
+  options.count = [this](notify::Result result) {
     exported_metrics_->Notified(report::NameIn(notify::kResults, result));
   };
   notifier_ = std::make_unique<notify::Notifier>(

@@ -92,10 +92,6 @@ Delivery Judge(const CommandEnd& end) {
                    : Delivery::Refused(std::move(why));
 }
 
-// The machine may sleep while the thread waits, so the thread checks the clock
-// at least this often.
-constexpr absl::Duration kLongestNap = absl::Minutes(1);
-
 }  // namespace
 
 Delivery Command::Deliver(const Notice& notice) {
@@ -116,111 +112,6 @@ Delivery Command::Deliver(const Notice& notice) {
   return Judge(*end);
 }
 
-NoticeQueue::NoticeQueue(Options options, Command::Options command,
-                         CommandRunner run, const base::Clock& clock)
-    : options_(std::move(options)),
-      command_(std::move(command), std::move(run)),
-      clock_(clock) {
-  thread_ = std::thread([this] { Run(); });
-}
-
-void NoticeQueue::Put(Entry entry) {
-  {
-    base::MonitorLock lock(&mutex_);
-    if (waiting_.size() < options_.most_waiting) {
-      waiting_.push_back(std::move(entry));
-      changed_ = true;
-      return;
-    }
-  }
-  options_.log(absl::StrCat("notify-command: notification ", entry.notice.id,
-                            " dropped: ", options_.most_waiting, " wait"));
-  Finish(entry, Result::kDropped);
-}
-
-std::list<NoticeQueue::Entry> NoticeQueue::Stop() {
-  {
-    base::MonitorLock lock(&mutex_);
-    stopped_ = true;
-  }
-  command_.Interrupt();
-  if (thread_.joinable()) thread_.join();
-  base::MonitorLock lock(&mutex_);
-  return std::exchange(waiting_, {});
-}
-
-std::optional<NoticeQueue::Entry> NoticeQueue::Next() {
-  base::MonitorLock lock(&mutex_);
-  while (!stopped_) {
-    changed_ = false;
-    const auto next = std::min_element(
-        waiting_.begin(), waiting_.end(),
-        [](const Entry& a, const Entry& b) { return a.next_try < b.next_try; });
-    absl::Duration nap = kLongestNap;
-    if (next != waiting_.end()) {
-      const absl::Duration left = next->next_try - clock_.Monotonic();
-      if (left <= absl::ZeroDuration()) {
-        Entry entry = std::move(*next);
-        waiting_.erase(next);
-        return entry;
-      }
-      nap = std::min(nap, left);
-    }
-    const auto roused = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-      return changed_ || stopped_;
-    };
-    mutex_.AwaitFor(nap, roused);
-  }
-  return std::nullopt;
-}
-
-void NoticeQueue::Run() {
-  while (std::optional<Entry> entry = Next()) {
-    const Delivery delivery = command_.Deliver(entry->notice);
-    if (delivery.outcome == Delivery::Outcome::kSent) {
-      Finish(*entry, Result::kSent);
-      continue;
-    }
-    {
-      base::MonitorLock lock(&mutex_);
-      if (stopped_) {
-        waiting_.push_front(*std::move(entry));
-        return;
-      }
-    }
-    const absl::Duration wait = WaitAfter(++entry->tries);
-    const bool again =
-        delivery.outcome == Delivery::Outcome::kLater &&
-        clock_.Now() + wait < entry->notice.time + options_.patience;
-    // One line at the first failure and one at the last: a receiver that is
-    // down for a day fails a hundred times.
-    if (!again || entry->tries == 1) {
-      options_.log(absl::StrCat(
-          "notify-command: notification ", entry->notice.id,
-          again ? " is not delivered yet: " : " is not delivered: ",
-          delivery.why));
-    }
-    if (!again) {
-      Finish(*entry, Result::kFailed);
-      continue;
-    }
-    entry->next_try = clock_.Monotonic() + wait;
-    base::MonitorLock lock(&mutex_);
-    waiting_.push_back(*std::move(entry));
-  }
-}
-
-absl::Duration NoticeQueue::WaitAfter(int tries) const {
-  absl::Duration wait = options_.first_wait;
-  for (int i = 1; i < tries && wait < options_.longest_wait; ++i) wait *= 2;
-  return std::min(wait, options_.longest_wait);
-}
-
-void NoticeQueue::Finish(const Entry& entry, Result result) {
-  options_.count(result);
-  entry.done();
-}
-
 namespace {
 
 // The most ends that are read at once.
@@ -238,8 +129,7 @@ Notifier::Notifier(Options options, Settings settings, jobs::EndedJobs& ends,
     Command::Options command;
     command.argv = settings_.command;
     command.environment = options_.environment;
-    queue_ = std::make_unique<NoticeQueue>(options_.queue, std::move(command),
-                                           options_.run, clock_);
+    command_.emplace(std::move(command), options_.run);
   }
   thread_ = std::thread([this] { Run(); });
 }
@@ -249,71 +139,89 @@ Notifier::~Notifier() {
     base::MonitorLock lock(&mutex_);
     stopped_ = true;
   }
+  if (command_) command_->Interrupt();
   thread_.join();
-  queue_.reset();
 }
 
 void Notifier::Run() {
   for (bool stopped = false; !stopped;) {
-    Look();
+    TakeEnds();
+    DeliverDue();
+    ForgetDone();
     base::MonitorLock lock(&mutex_);
     const auto stops = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
       return stopped_;
     };
     stopped = mutex_.AwaitFor(
-        queue_ != nullptr ? options_.interval : options_.idle_interval, stops);
-  }
-}
-
-void Notifier::Look() {
-  TakeEnds();
-  std::set<int64_t> announced;
-  {
-    base::MonitorLock lock(&mutex_);
-    announced = announced_;
-  }
-  for (int64_t number : announced) {
-    // The store keeps the end if it cannot be written: the next check tries
-    // again.
-    if (!ends_.Forget(number).ok()) return;
-    base::MonitorLock lock(&mutex_);
-    announced_.erase(number);
+        command_ ? options_.interval : options_.idle_interval, stops);
   }
 }
 
 void Notifier::TakeEnds() {
-  while (true) {
+  while (waiting_.size() < options_.most_waiting) {
     const absl::StatusOr<std::vector<jobs::EndedJob>> ends =
         ends_.After(last_end_, kMostEnds);
     // The scheduler reports the store's faults.
     if (!ends.ok() || ends->empty()) return;
-    for (const jobs::EndedJob& end : *ends) TakeEnd(end);
+    for (const jobs::EndedJob& end : *ends) {
+      last_end_ = end.number;
+      if (!command_ || !settings_.topics.contains(end.state)) {
+        done_.insert(end.number);
+        continue;
+      }
+      const jobs::Job job = options_.job(end.job_id).value_or(jobs::Job());
+      waiting_.push_back({end.number, EndNotice(options_.sender, end, job)});
+    }
   }
 }
 
-void Notifier::TakeEnd(const jobs::EndedJob& end) {
-  last_end_ = end.number;
-  const auto done = [this, number = end.number] {
-    base::MonitorLock lock(&mutex_);
-    announced_.insert(number);
-  };
-  if (queue_ != nullptr && settings_.topics.contains(end.state)) {
-    Report(EndNotice(options_.sender, end, JobOf(end)), done);
-  } else {
-    done();
+void Notifier::DeliverDue() {
+  for (auto one = waiting_.begin(); one != waiting_.end() && !stopped();) {
+    if (one->next_try > clock_.Monotonic() || !Deliver(*one)) {
+      ++one;
+      continue;
+    }
+    done_.insert(one->end);
+    one = waiting_.erase(one);
+    ForgetDone();
   }
 }
 
-jobs::Job Notifier::JobOf(const jobs::EndedJob& end) const {
-  absl::StatusOr<jobs::Job> job = options_.job(end.job_id);
-  return job.ok() ? *std::move(job) : jobs::Job();
+bool Notifier::Deliver(Waiting& waiting) {
+  const Delivery delivery = command_->Deliver(waiting.notice);
+  if (delivery.outcome == Delivery::Outcome::kSent) {
+    options_.count(Result::kSent);
+    return true;
+  }
+  if (stopped()) return false;
+  const absl::Duration wait = WaitAfter(++waiting.tries);
+  const bool again =
+      delivery.outcome == Delivery::Outcome::kLater &&
+      clock_.Now() + wait < waiting.notice.time + options_.patience;
+  // One line at the first failure and one at the last: a receiver that is down
+  // for a day fails a hundred times.
+  if (!again || waiting.tries == 1) {
+    options_.log(
+        absl::StrCat("notify-command: notification ", waiting.notice.id,
+                     again ? " is not delivered yet: " : " is not delivered: ",
+                     delivery.why));
+  }
+  if (!again) options_.count(Result::kFailed);
+  waiting.next_try = clock_.Monotonic() + wait;
+  return !again;
 }
 
-void Notifier::Report(Notice notice, std::function<void()> done) {
-  NoticeQueue::Entry entry;
-  entry.notice = std::move(notice);
-  entry.done = std::move(done);
-  queue_->Put(std::move(entry));
+// The store keeps the end if it cannot be written: the next check tries again.
+void Notifier::ForgetDone() {
+  while (!done_.empty() && ends_.Forget(*done_.begin()).ok()) {
+    done_.erase(done_.begin());
+  }
+}
+
+absl::Duration Notifier::WaitAfter(int tries) const {
+  absl::Duration wait = options_.first_wait;
+  for (int i = 1; i < tries && wait < options_.longest_wait; ++i) wait *= 2;
+  return std::min(wait, options_.longest_wait);
 }
 
 Delivery SendTest(const Settings& settings, const Sender& sender,

@@ -97,115 +97,77 @@ class Command {
   std::atomic<bool> interrupted_ = false;
 };
 
-// How a notice left the queue: a label of metrics.
-enum class Result { kSent, kFailed, kDropped };
+// What became of a notice: a label of metrics.
+enum class Result { kSent, kFailed };
 inline constexpr report::EnumName<Result> kResults[] = {
-    {Result::kSent, "sent"},
-    {Result::kFailed, "failed"},
-    {Result::kDropped, "dropped"}};
+    {Result::kSent, "sent"}, {Result::kFailed, "failed"}};
 
-// The notices that wait for the command, and the thread that delivers them,
-// each until it is sent, refused or too old. A notice that waits for its next
-// attempt blocks no other. Thread-safe.
-class NoticeQueue {
- public:
-  struct Options {
-    size_t most_waiting = 256;  // further notices are dropped
-    // The wait after a failed first attempt; it doubles with each further one.
-    absl::Duration first_wait = absl::Seconds(1);
-    absl::Duration longest_wait = absl::Minutes(10);
-    // From a notice's own time on; every notice gets at least one attempt.
-    absl::Duration patience = absl::Hours(24);
-    std::function<void(const std::string&)> log = [](const std::string&) {};
-    // Called once for each notice that leaves the queue. The functions are
-    // called on any thread, without a lock, and must not block.
-    std::function<void(Result)> count = [](Result) {};
-  };
-  struct Entry {
-    Notice notice;
-    // Called when the notice has left the queue, whether sent or not.
-    std::function<void()> done = [] {};
-    absl::Duration next_try = -absl::InfiniteDuration();  // monotonic
-    int tries = 0;
-  };
-
-  // `clock` must outlive the queue.
-  NoticeQueue(Options options, Command::Options command, CommandRunner run,
-              const base::Clock& clock);
-  // Interrupts the command. Pending notices are neither counted nor done.
-  ~NoticeQueue() { Stop(); }
-  NoticeQueue(const NoticeQueue&) = delete;
-  NoticeQueue& operator=(const NoticeQueue&) = delete;
-
-  // Never blocks.
-  void Put(Entry entry);
-  // Ends the thread, and returns what was not delivered.
-  std::list<Entry> Stop();
-
- private:
-  void Run();
-  // Waits for the next notice that is due; nullopt once the queue stops.
-  std::optional<Entry> Next();
-  void Finish(const Entry& entry, Result result);
-  absl::Duration WaitAfter(int tries) const;
-
-  const Options options_;
-  Command command_;
-  const base::Clock& clock_;
-  base::Monitor mutex_;
-  std::list<Entry> waiting_ ABSL_GUARDED_BY(mutex_);
-  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
-  bool changed_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;
-};
-
-// Reports ends of jobs to the command of the settings. Its thread checks for
-// news, and another runs the command, so that a receiver cannot affect the
-// scheduler. An end is delivered at least once: the store keeps it until it is
-// sent or given up, also across restarts.
+// Reports ends of jobs to the command of the settings, on a thread of its own,
+// so that a receiver cannot affect the scheduler. An end is delivered at least
+// once: the store keeps it until it is sent, refused or too old, also across
+// restarts. One that waits for another attempt blocks no other.
 class Notifier {
  public:
   struct Options {
     Sender sender;
     std::map<std::string, std::string> environment;  // mpsd's own
     CommandRunner run = RunCommand;
-    // Called on the notifier's own thread.
     std::function<absl::StatusOr<jobs::Job>(const std::string& id)> job;
     absl::Duration interval = absl::Seconds(1);       // between two checks
     absl::Duration idle_interval = absl::Minutes(1);  // without a command
-    NoticeQueue::Options queue;
+    // Ends that wait for the command; further ones stay in the store alone.
+    size_t most_waiting = 256;
+    // The wait after a failed first attempt; it doubles with each further one.
+    absl::Duration first_wait = absl::Seconds(1);
+    absl::Duration longest_wait = absl::Minutes(10);
+    // From a job's end on; every notice gets at least one attempt.
+    absl::Duration patience = absl::Hours(24);
+    // Called on the notifier's thread, as `job` is.
+    std::function<void(const std::string&)> log = [](const std::string&) {};
+    std::function<void(Result)> count = [](Result) {};
   };
 
   // The dependencies must outlive the notifier.
   Notifier(Options options, Settings settings, jobs::EndedJobs& ends,
            const base::Clock& clock);
-  // Interrupts deliveries in progress. Blocks for as long as the store does.
+  // Interrupts a delivery in progress. Blocks for as long as the store does.
   ~Notifier();
   Notifier(const Notifier&) = delete;
   Notifier& operator=(const Notifier&) = delete;
 
  private:
+  struct Waiting {
+    int64_t end = 0;  // its number
+    Notice notice;
+    absl::Duration next_try = -absl::InfiniteDuration();  // monotonic
+    int tries = 0;
+  };
+
   void Run();
-  void Look();
   void TakeEnds();
-  void TakeEnd(const jobs::EndedJob& end);
-  jobs::Job JobOf(const jobs::EndedJob& end) const;
-  void Report(Notice notice, std::function<void()> done);
+  void DeliverDue();
+  // One attempt; whether it was the last.
+  bool Deliver(Waiting& waiting);
+  void ForgetDone();
+  absl::Duration WaitAfter(int tries) const;
+  bool stopped() const {
+    base::MonitorLock lock(&mutex_);
+    return stopped_;
+  }
 
   const Options options_;
   const Settings settings_;
   jobs::EndedJobs& ends_;
   const base::Clock& clock_;
+  std::optional<Command> command_;
 
-  base::Monitor mutex_;
+  mutable base::Monitor mutex_;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
-  // Ends with which the queue is done, and that the store still has.
-  std::set<int64_t> announced_ ABSL_GUARDED_BY(mutex_);
-
-  std::unique_ptr<NoticeQueue> queue_;  // null without a command
 
   // The thread's own.
   int64_t last_end_ = 0;
+  std::list<Waiting> waiting_;
+  std::set<int64_t> done_;  // ends that the store still has
   std::thread thread_;
 };
 

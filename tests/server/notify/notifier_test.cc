@@ -85,139 +85,6 @@ TEST_F(CommandTest, TheEndSaysWhetherItWasSent) {
   EXPECT_EQ(Run().why, "exit status 1: no\\x1b[2J\\nroom");
 }
 
-class NoticeQueueTest : public testing::Test {
- protected:
-  NoticeQueueTest() {
-    options_.first_wait = absl::Milliseconds(1);
-    options_.longest_wait = absl::Milliseconds(8);
-    options_.log = [this](const std::string& line) {
-      absl::MutexLock lock(&mutex_);
-      lines_.push_back(line);
-    };
-    options_.count = [this](Result result) {
-      absl::MutexLock lock(&mutex_);
-      results_.push_back(result);
-    };
-  }
-  std::unique_ptr<NoticeQueue> Open() {
-    Command::Options command;
-    command.argv = {"/bin/tell"};
-    return std::make_unique<NoticeQueue>(
-        options_, command,
-        [this](const CommandCall& call, const std::atomic<bool>& interrupted) {
-          return Run(call, interrupted);
-        },
-        base::Clock::Real());
-  }
-  CommandEnd Run(const CommandCall& call,
-                 const std::atomic<bool>& interrupted) {
-    bool hangs = false;
-    {
-      absl::MutexLock lock(&mutex_);
-      tried_.push_back(call.input);
-      hangs = hangs_;
-    }
-    while (hangs && !interrupted) absl::SleepFor(absl::Milliseconds(1));
-    if (interrupted) return {9, true, ""};
-    absl::MutexLock lock(&mutex_);
-    if (exits_.empty()) return {};
-    const int status = exits_.front();
-    exits_.pop_front();
-    return {status << 8, false, "busy"};
-  }
-  NoticeQueue::Entry EntryOf(const std::string& id,
-                             absl::Time time = absl::Now()) {
-    NoticeQueue::Entry entry;
-    entry.notice.id = entry.notice.body = id;
-    entry.notice.time = time;
-    entry.done = [this] {
-      absl::MutexLock lock(&mutex_);
-      ++done_;
-    };
-    return entry;
-  }
-  bool Await(const std::function<bool()>& holds) {
-    absl::MutexLock lock(&mutex_);
-    return mutex_.AwaitWithTimeout(absl::Condition(&holds), absl::Minutes(1));
-  }
-  bool AwaitDone(int count) {
-    return Await([=, this] { return done_ == count; });
-  }
-
-  NoticeQueue::Options options_;
-  absl::Mutex mutex_;
-  std::deque<int> exits_;           // statuses; then: 0
-  std::vector<std::string> tried_;  // ids
-  std::vector<Result> results_;
-  std::vector<std::string> lines_;
-  int done_ = 0;
-  bool hangs_ = false;  // until the command is interrupted
-};
-
-TEST_F(NoticeQueueTest, TriesAgainUntilItIsSentAndLogsOnce) {
-  exits_.assign(9, 75);
-  auto queue = Open();
-  queue->Put(EntryOf("a"));
-  ASSERT_TRUE(AwaitDone(1));
-  EXPECT_THAT(tried_, SizeIs(10));
-  EXPECT_THAT(results_, ElementsAre(Result::kSent));
-  EXPECT_THAT(lines_,
-              ElementsAre("notify-command: notification a is not delivered "
-                          "yet: exit status 75: busy"));
-}
-
-TEST_F(NoticeQueueTest, WhatIsRefusedIsNotTriedAgain) {
-  exits_ = {1};
-  auto queue = Open();
-  queue->Put(EntryOf("a"));
-  ASSERT_TRUE(AwaitDone(1));
-  EXPECT_THAT(tried_, SizeIs(1));
-  EXPECT_THAT(results_, ElementsAre(Result::kFailed));
-  EXPECT_THAT(lines_[0], HasSubstr("is not delivered: exit status 1"));
-}
-
-// After a week without mpsd.
-TEST_F(NoticeQueueTest, WhatIsTooOldIsTriedOnce) {
-  exits_ = {75};
-  auto queue = Open();
-  queue->Put(EntryOf("a", absl::Now() - absl::Hours(24 * 7)));
-  ASSERT_TRUE(AwaitDone(1));
-  EXPECT_THAT(tried_, SizeIs(1));
-  EXPECT_THAT(results_, ElementsAre(Result::kFailed));
-}
-
-TEST_F(NoticeQueueTest, ANoticeThatWaitsHoldsUpNoOther) {
-  options_.first_wait = options_.longest_wait = absl::Hours(1);
-  exits_ = {75};
-  auto queue = Open();
-  queue->Put(EntryOf("slow"));
-  queue->Put(EntryOf("quick"));
-  ASSERT_TRUE(AwaitDone(1));
-  EXPECT_THAT(tried_, ElementsAre("slow", "quick"));
-  const std::list<NoticeQueue::Entry> left = queue->Stop();
-  ASSERT_THAT(left, SizeIs(1));
-  EXPECT_EQ(left.front().notice.id, "slow");
-  EXPECT_EQ(done_, 1);
-}
-
-TEST_F(NoticeQueueTest, DropsWhatItHasNoRoomForAndSaysSo) {
-  hangs_ = true;
-  options_.most_waiting = 2;
-  auto queue = Open();
-  queue->Put(EntryOf("under way"));
-  ASSERT_TRUE(Await([this] { return !tried_.empty(); }));
-  for (const char* id : {"a", "b", "c"}) queue->Put(EntryOf(id));
-  EXPECT_EQ(done_, 1);
-  EXPECT_THAT(results_, ElementsAre(Result::kDropped));
-  EXPECT_EQ(lines_.at(0), "notify-command: notification c dropped: 2 wait");
-  // The queue's end interrupts the command, and neither counts nor forgets.
-  const std::list<NoticeQueue::Entry> left = queue->Stop();
-  EXPECT_THAT(left, SizeIs(3));
-  EXPECT_EQ(left.front().notice.id, "under way");
-  EXPECT_EQ(done_, 1);
-  EXPECT_THAT(results_, SizeIs(1));
-}
-
 class CommandRunnerTest : public testing::Test {
  protected:
   CommandRunnerTest() { std::signal(SIGPIPE, SIG_IGN); }
@@ -307,8 +174,13 @@ class NotifierTest : public testing::Test {
     settings_.command = {"/bin/tell"};
     options_.sender = {"host", "1"};
     options_.interval = options_.idle_interval = absl::Milliseconds(5);
-    options_.queue.first_wait = absl::Milliseconds(5);
-    options_.queue.count = [this](Result result) {
+    options_.first_wait = absl::Milliseconds(1);
+    options_.longest_wait = absl::Milliseconds(8);
+    options_.log = [this](const std::string& line) {
+      absl::MutexLock lock(&mutex_);
+      lines_.push_back(line);
+    };
+    options_.count = [this](Result result) {
       absl::MutexLock lock(&mutex_);
       ++results_[result];
     };
@@ -332,7 +204,10 @@ class NotifierTest : public testing::Test {
         const auto body = nlohmann::json::parse(call.input);
         ids_.push_back(body["id"]);
         if (body.contains("job")) names_.push_back(body["job"]["name"]);
-        return CommandEnd{exit_status_ << 8, false, ""};
+        if (exits_.empty()) return CommandEnd();
+        const int status = exits_.front();
+        exits_.pop_front();
+        return CommandEnd{status << 8, false, "busy"};
       }
       return CommandEnd{9, true, ""};
     };
@@ -347,15 +222,14 @@ class NotifierTest : public testing::Test {
     return mutex_.AwaitWithTimeout(absl::Condition(&holds), absl::Minutes(1));
   }
   // Job "JNUMBER" has ended.
-  void Add(int64_t number, State state) {
+  void Add(int64_t number, State state, absl::Time time = absl::Now()) {
     jobs::Job job;
     job.id = absl::StrCat("J", number);
     job.state = state;
     ASSERT_TRUE(
         db_.rows.Insert(job, {job.id, 1, {}, jobs::StateChanged{}}).ok());
     db_.Execute(absl::StrCat("INSERT INTO ended_jobs SELECT ", number,
-                             ", number, state, ",
-                             absl::ToUnixMicros(absl::Now()),
+                             ", number, state, ", absl::ToUnixMicros(time),
                              ", '' FROM jobs WHERE id = '", job.id, "'"));
   }
   bool AwaitCount(int64_t count) {
@@ -378,8 +252,8 @@ class NotifierTest : public testing::Test {
   absl::Mutex mutex_;
   bool hangs_ = false;
   bool changed_ = false;
-  int exit_status_ = 0;
-  std::vector<std::string> told_, ids_, names_;
+  std::deque<int> exits_;  // statuses; then: 0
+  std::vector<std::string> told_, ids_, names_, lines_;
   std::map<Result, int> results_;
 };
 
@@ -409,6 +283,45 @@ TEST_F(NotifierTest, WithoutACommandEndsAreForgottenAndNotReportedLater) {
   Add(300, State::kFailed);
   ASSERT_TRUE(AwaitNotices(1));
   EXPECT_THAT(ids_, ElementsAre("J300-300"));
+}
+
+TEST_F(NotifierTest, TriesAgainUntilItIsSentAndLogsOnce) {
+  exits_.assign(9, 75);
+  Add(1, State::kFailed);
+  auto notifier = Start();
+  ASSERT_TRUE(AwaitNotices(10));
+  EXPECT_TRUE(AwaitCount(0));
+  notifier.reset();
+  EXPECT_EQ(results_[Result::kSent], 1);
+  EXPECT_THAT(lines_,
+              ElementsAre("notify-command: notification J1-1 is not delivered "
+                          "yet: exit status 75: busy"));
+}
+
+// One that is refused, and one after a week without mpsd.
+TEST_F(NotifierTest, WhatIsRefusedOrTooOldIsTriedOnce) {
+  exits_ = {1, 75};
+  Add(1, State::kFailed);
+  Add(2, State::kFailed, absl::Now() - absl::Hours(24 * 7));
+  auto notifier = Start();
+  EXPECT_TRUE(AwaitCount(0));
+  notifier.reset();
+  EXPECT_THAT(ids_, ElementsAre("J1-1", "J2-2"));
+  EXPECT_EQ(results_[Result::kFailed], 2);
+  EXPECT_THAT(lines_[0], HasSubstr("is not delivered: exit status 1"));
+}
+
+TEST_F(NotifierTest, ANoticeThatWaitsHoldsUpNoOtherAndStaysInTheStore) {
+  options_.first_wait = options_.longest_wait = absl::Hours(1);
+  options_.most_waiting = 2;
+  exits_ = {75};
+  for (int i = 1; i <= 4; ++i) Add(i, State::kFailed);
+  auto notifier = Start();
+  ASSERT_TRUE(AwaitNotices(4));
+  EXPECT_TRUE(AwaitCount(1));
+  notifier.reset();
+  EXPECT_THAT(ids_, ElementsAre("J1-1", "J2-2", "J3-3", "J4-4"));
+  EXPECT_EQ(db_.Number("SELECT number FROM ended_jobs"), 1);
 }
 
 // A restart in the middle of a delivery.
@@ -454,7 +367,7 @@ TEST_F(NotifierTest, ReportsOnlyTheSelectedTopics) {
 TEST_F(NotifierTest, ATestReachesTheCommand) {
   EXPECT_EQ(SendTest(settings_, {"host", "1"}, {}, options_.run).outcome,
             Delivery::Outcome::kSent);
-  exit_status_ = 1;
+  exits_ = {1};
   EXPECT_EQ(SendTest(settings_, {"host", "1"}, {}, options_.run).outcome,
             Delivery::Outcome::kRefused);
   EXPECT_THAT(told_, ElementsAre("test", "test"));
