@@ -50,6 +50,7 @@
 #include "client/text/format.h"
 #include "client/watch.h"
 #include "core/base/check.h"
+#include "core/base/descriptor.h"
 #include "core/base/file.h"
 #include "core/base/limits.h"
 #include "core/base/monitor.h"
@@ -262,21 +263,16 @@ class HashedFile {
  public:
   explicit HashedFile(const fs::path& path)
       : path_(path), fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
-  ~HashedFile() {
-    if (fd_ >= 0) close(fd_);
-  }
-  HashedFile(const HashedFile&) = delete;
-  HashedFile& operator=(const HashedFile&) = delete;
 
   template <typename Count>
   absl::Status Hash(absl::Time begin, std::string& buffer, const Count& count,
                     Hashed& out) {
     struct stat before, after;
-    if (fd_ < 0 || fstat(fd_, &before) != 0) return Errno();
+    if (!fd_.valid() || fstat(fd_.get(), &before) != 0) return Errno();
     buffer.resize(kPiece);
     base::Sha256 hash;
     while (true) {
-      const ssize_t n = read(fd_, buffer.data(), buffer.size());
+      const ssize_t n = read(fd_.get(), buffer.data(), buffer.size());
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) return Errno();
       if (n == 0) break;
@@ -284,7 +280,7 @@ class HashedFile {
       out.size_bytes += n;
       count(n);
     }
-    if (fstat(fd_, &after) != 0) return Errno();
+    if (fstat(fd_.get(), &after) != 0) return Errno();
     out.sha256 = hash.FinishHex();
     out.mark = MarkOf(after);
     out.settled = MarkOf(before) == out.mark && IsSettled(out.mark, begin) &&
@@ -298,7 +294,7 @@ class HashedFile {
   }
 
   const fs::path& path_;
-  const int fd_;
+  const base::UniqueFd fd_;
 };
 
 // The files whose hash is not in the cache, read by several threads.
@@ -531,37 +527,31 @@ class FileToSend {
   explicit FileToSend(const LocalFile& file)
       : file_(file),
         fd_(open(file.local.c_str(), O_RDONLY | O_CLOEXEC)),
-        error_(fd_ < 0 ? errno : 0) {}
-  ~FileToSend() {
-    if (fd_ >= 0) close(fd_);
-  }
-  FileToSend(const FileToSend&) = delete;
-  FileToSend& operator=(const FileToSend&) = delete;
+        error_(fd_.valid() ? 0 : errno) {}
 
   // Fills all of `bytes` from offset `at`.
   grpc::Status Read(int64_t at, std::string& bytes) {
-    size_t have = 0;
-    while (error_ == 0 && have < bytes.size()) {
-      const ssize_t n = pread(fd_, bytes.data() + have, bytes.size() - have,
-                              at + static_cast<int64_t>(have));
-      if (n == 0) return Changed(file_);
-      if (n > 0) have += n;
-      if (n < 0 && errno != EINTR) error_ = errno;
+    const size_t wanted = bytes.size();
+    absl::StatusOr<std::string> read;
+    if (error_ == 0) {
+      read = base::ReadAt(fd_.get(), at, wanted, file_.local);
+    } else {
+      read = base::ErrnoStatus(error_, file_.local.string());
     }
-    if (error_ == 0) return grpc::Status::OK;
-    return Invalid(
-        std::string(base::ErrnoStatus(error_, file_.local.string()).message()));
+    if (!read.ok()) return Invalid(std::string(read.status().message()));
+    bytes = *std::move(read);
+    return bytes.size() == wanted ? grpc::Status::OK : Changed(file_);
   }
   // Whether the file ends at `size`.
   bool EndsAt(int64_t size) {
     char beyond;
-    return pread(fd_, &beyond, 1, size) == 0;
+    return pread(fd_.get(), &beyond, 1, size) == 0;
   }
 
  private:
   const LocalFile& file_;
-  const int fd_;
-  int error_;
+  const base::UniqueFd fd_;
+  const int error_;
 };
 
 // The large files come first, the largest at the head: their streams end last.

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/api_token.h"
+#include "core/base/descriptor.h"
 #include "core/base/file.h"
 #include "core/base/limits.h"
 #include "core/base/status_macros.h"
@@ -26,21 +27,6 @@ namespace mpsd::client {
 
 namespace fs = std::filesystem;
 namespace {
-
-class OwnFd {
- public:
-  explicit OwnFd(int fd) : fd_(fd) {}
-  ~OwnFd() {
-    if (fd_ >= 0) close(fd_);
-  }
-  OwnFd(const OwnFd&) = delete;
-  OwnFd& operator=(const OwnFd&) = delete;
-  int get() const { return fd_; }
-  int Release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
 
 absl::Status Refused(const fs::path& path, const std::string& why) {
   return absl::FailedPreconditionError(absl::StrCat(path.string(), ": ", why));
@@ -63,50 +49,18 @@ absl::Status CheckPrivate(int fd, const fs::path& path, const char* mode) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> ReadAll(int fd, const fs::path& path,
-                                    size_t max_bytes) {
-  std::string bytes;
-  char piece[1 << 14];
-  while (true) {
-    const ssize_t n = read(fd, piece, sizeof piece);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return base::ErrnoStatus(errno, path.string());
-    if (n == 0) return bytes;
-    bytes.append(piece, static_cast<size_t>(n));
-    if (bytes.size() > max_bytes) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path.string(), ": longer than ", max_bytes, " bytes"));
-    }
-  }
-}
-
-absl::Status WriteAll(int fd, const fs::path& path, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return base::ErrnoStatus(errno, path.string());
-    bytes.remove_prefix(static_cast<size_t>(n));
-  }
-  if (fsync(fd) != 0) return base::ErrnoStatus(errno, path.string());
-  return absl::OkStatus();
-}
-
 }  // namespace
-
-PrivateFolder::PrivateFolder(fs::path path, int fd)
-    : path_(std::move(path)), fd_(fd) {}
-
-PrivateFolder::~PrivateFolder() { close(fd_); }
 
 absl::StatusOr<std::unique_ptr<PrivateFolder>> PrivateFolder::Open(
     const fs::path& path) {
-  OwnFd fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  base::UniqueFd fd(
+      open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (fd.get() < 0 && (errno == ELOOP || errno == ENOTDIR)) {
     return Refused(path, "expected a folder, not a link");
   }
   if (fd.get() < 0) return base::ErrnoStatus(errno, path.string());
   RETURN_IF_ERROR(CheckPrivate(fd.get(), path, "700"));
-  return absl::WrapUnique(new PrivateFolder(path, fd.Release()));
+  return absl::WrapUnique(new PrivateFolder(path, std::move(fd)));
 }
 
 absl::StatusOr<std::unique_ptr<PrivateFolder>> PrivateFolder::Make(
@@ -123,11 +77,12 @@ absl::StatusOr<std::unique_ptr<PrivateFolder>> PrivateFolder::Make(
 }
 
 absl::StatusOr<std::vector<std::string>> PrivateFolder::Entries() const {
-  OwnFd copy(openat(fd_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  base::UniqueFd copy(
+      openat(fd_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (copy.get() < 0) return base::ErrnoStatus(errno, path_.string());
   DIR* dir = fdopendir(copy.get());
   if (dir == nullptr) return base::ErrnoStatus(errno, path_.string());
-  static_cast<void>(copy.Release());  // closedir closes it
+  static_cast<void>(copy.release());  // closedir closes it
   std::vector<std::string> names;
   while (const dirent* entry = readdir(dir)) {
     names.emplace_back(entry->d_name);
@@ -148,8 +103,8 @@ absl::StatusOr<std::string> PrivateFolder::Read(const std::string& name,
                                                 size_t max_bytes) const {
   const fs::path path = path_ / name;
   // Without O_NONBLOCK opening a pipe waits for its writer.
-  const OwnFd fd(openat(fd_, name.c_str(),
-                        O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  const base::UniqueFd fd(openat(
+      fd_.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (fd.get() < 0 && errno == ELOOP) {
     return Refused(path, "expected a file, not a link");
   }
@@ -160,38 +115,42 @@ absl::StatusOr<std::string> PrivateFolder::Read(const std::string& name,
   }
   if (!S_ISREG(info.st_mode)) return Refused(path, "not a regular file");
   RETURN_IF_ERROR(CheckPrivate(fd.get(), path, "600"));
-  return ReadAll(fd.get(), path, max_bytes);
+  return base::ReadAll(fd.get(), max_bytes, path);
 }
 
 absl::Status PrivateFolder::Write(const std::string& name,
                                   std::string_view bytes) const {
   const fs::path path = path_ / name;
   const std::string temporary = base::TemporaryBeside(name).string();
-  OwnFd fd(openat(fd_, temporary.c_str(),
-                  O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                  S_IRUSR | S_IWUSR));
+  base::UniqueFd fd(openat(fd_.get(), temporary.c_str(),
+                           O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                           S_IRUSR | S_IWUSR));
   if (fd.get() < 0) return base::ErrnoStatus(errno, path.string());
-  absl::Status status = WriteAll(fd.get(), path, bytes);
-  if (status.ok() && renameat(fd_, temporary.c_str(), fd_, name.c_str()) != 0) {
+  absl::Status status = base::WriteAll(fd.get(), bytes, path);
+  if (status.ok() && fsync(fd.get()) != 0) {
+    status = base::ErrnoStatus(errno, path.string());
+  }
+  if (status.ok() &&
+      renameat(fd_.get(), temporary.c_str(), fd_.get(), name.c_str()) != 0) {
     status = base::ErrnoStatus(errno, path.string());
   }
   if (!status.ok()) {
-    unlinkat(fd_, temporary.c_str(), 0);
+    unlinkat(fd_.get(), temporary.c_str(), 0);
     return status;
   }
-  if (fsync(fd_) != 0) return base::ErrnoStatus(errno, path_.string());
+  if (fsync(fd_.get()) != 0) return base::ErrnoStatus(errno, path_.string());
   return absl::OkStatus();
 }
 
 absl::Status PrivateFolder::Remove(const std::string& name) const {
-  if (unlinkat(fd_, name.c_str(), 0) != 0 && errno != ENOENT) {
+  if (unlinkat(fd_.get(), name.c_str(), 0) != 0 && errno != ENOENT) {
     return base::ErrnoStatus(errno, (path_ / name).string());
   }
   ASSIGN_OR_RETURN(const std::vector<std::string> entries, Entries());
   for (const std::string& entry : entries) {
     if (entry.starts_with(absl::StrCat(".", name, ".")) &&
         base::IsUnfinished(entry)) {
-      unlinkat(fd_, entry.c_str(), 0);
+      unlinkat(fd_.get(), entry.c_str(), 0);
     }
   }
   return absl::OkStatus();

@@ -6,10 +6,12 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/base/descriptor.h"
 
 namespace mpsd::client {
 
@@ -25,7 +27,6 @@ class PrivateFolder {
   // As Open, but first creates the folder and its parents.
   static absl::StatusOr<std::unique_ptr<PrivateFolder>> Make(
       const std::filesystem::path& path);
-  ~PrivateFolder();
   PrivateFolder(const PrivateFolder&) = delete;
   PrivateFolder& operator=(const PrivateFolder&) = delete;
 
@@ -44,11 +45,12 @@ class PrivateFolder {
   absl::Status Remove(const std::string& name) const;
 
  private:
-  PrivateFolder(std::filesystem::path path, int fd);
+  PrivateFolder(std::filesystem::path path, base::UniqueFd fd)
+      : path_(std::move(path)), fd_(std::move(fd)) {}
   absl::StatusOr<std::vector<std::string>> Entries() const;
 
   const std::filesystem::path path_;
-  const int fd_;
+  const base::UniqueFd fd_;
 };
 
 // A daemon that the user logged in to, and how.

@@ -27,6 +27,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/clock.h"
+#include "core/base/descriptor.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
 
@@ -223,23 +224,6 @@ using Context = std::unique_ptr<SSL_CTX, Freed<SSL_CTX_free>>;
 using Session = std::unique_ptr<SSL, Freed<SSL_free>>;
 using Addresses = std::unique_ptr<addrinfo, Freed<freeaddrinfo>>;
 
-class Socket {
- public:
-  explicit Socket(int fd) : fd_(fd) {}
-  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Socket& operator=(Socket&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Socket() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int fd() const { return fd_; }
-
- private:
-  int fd_;
-};
-
 // OpenSSL writes to sockets with write(), which raises SIGPIPE if the peer has
 // closed. While this object exists the thread gets none.
 class NoBrokenPipe {
@@ -284,17 +268,17 @@ bool Await(int fd, short events, absl::Duration deadline) {
 
 // Connects to one address; returns 0 or the errno of the failure.
 int ConnectTo(const addrinfo& address, absl::Duration deadline,
-              Socket* connected) {
-  Socket socket(::socket(address.ai_family, address.ai_socktype, 0));
-  if (socket.fd() < 0) return errno;
-  fcntl(socket.fd(), F_SETFD, FD_CLOEXEC);
-  fcntl(socket.fd(), F_SETFL, O_NONBLOCK);
-  if (connect(socket.fd(), address.ai_addr, address.ai_addrlen) != 0) {
+              base::UniqueFd* connected) {
+  base::UniqueFd socket(::socket(address.ai_family, address.ai_socktype, 0));
+  if (socket.get() < 0) return errno;
+  fcntl(socket.get(), F_SETFD, FD_CLOEXEC);
+  fcntl(socket.get(), F_SETFL, O_NONBLOCK);
+  if (connect(socket.get(), address.ai_addr, address.ai_addrlen) != 0) {
     if (errno != EINPROGRESS) return errno;
-    if (!Await(socket.fd(), POLLOUT, deadline)) return ETIMEDOUT;
+    if (!Await(socket.get(), POLLOUT, deadline)) return ETIMEDOUT;
     int error = 0;
     socklen_t size = sizeof error;
-    getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &size);
+    getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size);
     if (error != 0) return error;
   }
   *connected = std::move(socket);
@@ -302,14 +286,15 @@ int ConnectTo(const addrinfo& address, absl::Duration deadline,
 }
 
 // A connected socket; or none, with the reason in *probe.
-Socket Connect(const HostPort& place, absl::Duration deadline, Probe* probe) {
+base::UniqueFd Connect(const HostPort& place, absl::Duration deadline,
+                       Probe* probe) {
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   const int unknown =
       getaddrinfo(place.host.c_str(), place.port.c_str(), &hints, &found);
   const Addresses addresses(found);
-  Socket socket(-1);
+  base::UniqueFd socket(-1);
   if (unknown != 0) {
     probe->found = Found::kUnknownHost;
     probe->why = gai_strerror(unknown);
@@ -402,11 +387,11 @@ Probe ProbeServer(const HostPort& place, absl::Duration patience) {
   const NoBrokenPipe no_broken_pipe;
   const absl::Duration deadline = base::Clock::Real().Monotonic() + patience;
   Probe probe;
-  const Socket socket = Connect(place, deadline, &probe);
-  if (socket.fd() < 0) return probe;
+  const base::UniqueFd socket = Connect(place, deadline, &probe);
+  if (socket.get() < 0) return probe;
   const Context context = MakeContext();
   const Session session(context == nullptr ? nullptr : SSL_new(context.get()));
-  if (session == nullptr || SSL_set_fd(session.get(), socket.fd()) != 1) {
+  if (session == nullptr || SSL_set_fd(session.get(), socket.get()) != 1) {
     probe.found = Found::kNoTls;
     probe.why = Reason();
     return probe;

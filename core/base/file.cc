@@ -24,6 +24,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/clock.h"
+#include "core/base/descriptor.h"
 #include "core/base/status_macros.h"
 
 namespace mpsd::base {
@@ -285,35 +286,11 @@ absl::StatusOr<int> OpenToRead(const fs::path& path, const ReadRoots* within,
 
 namespace {
 
-// An open descriptor, closed at the end of its scope.
-class Fd {
- public:
-  explicit Fd(int fd) : fd_(fd) {}
-  ~Fd() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Fd(const Fd&) = delete;
-  Fd& operator=(const Fd&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
 absl::StatusOr<std::string> ReadWhole(const fs::path& path,
                                       const absl::StatusOr<int>& opened) {
   if (!opened.ok()) return opened.status();
-  const Fd fd(*opened);
-  std::string bytes;
-  char piece[1 << 16];
-  while (true) {
-    ssize_t n = read(fd.get(), piece, sizeof piece);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return ErrnoStatus(errno, path.string());
-    CountWork();
-    if (n == 0) return bytes;
-    bytes.append(piece, n);
-  }
+  const UniqueFd fd(*opened);
+  return ReadAll(fd.get(), std::string().max_size(), path);
 }
 
 }  // namespace
@@ -329,12 +306,6 @@ absl::StatusOr<std::string> ReadFile(const fs::path& path,
 
 namespace {
 
-absl::Status TooLong(const fs::path& path, size_t max_bytes) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(path.string(), ": longer than ", max_bytes,
-                   " bytes, the limit for this kind of file"));
-}
-
 absl::StatusOr<std::string> ReadOpen(int fd, const fs::path& path,
                                      size_t max_bytes) {
   struct stat info;
@@ -343,20 +314,7 @@ absl::StatusOr<std::string> ReadOpen(int fd, const fs::path& path,
     return absl::InvalidArgumentError(
         absl::StrCat(path.string(), ": not a regular file"));
   }
-  if (info.st_size > static_cast<off_t>(max_bytes)) {
-    return TooLong(path, max_bytes);
-  }
-  std::string bytes;
-  bytes.reserve(info.st_size);
-  char piece[1 << 14];
-  while (true) {
-    const ssize_t n = read(fd, piece, sizeof piece);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return ErrnoStatus(errno, path.string());
-    if (n == 0) return bytes;
-    if (bytes.size() + n > max_bytes) return TooLong(path, max_bytes);
-    bytes.append(piece, n);
-  }
+  return ReadAll(fd, max_bytes, path);
 }
 
 }  // namespace
@@ -365,10 +323,9 @@ absl::StatusOr<std::string> ReadSmallFile(const fs::path& path,
                                           size_t max_bytes,
                                           const ReadRoots* within) {
   // Without O_NONBLOCK the open of a pipe waits for its writer.
-  ASSIGN_OR_RETURN(const int fd, OpenToRead(path, within, O_NONBLOCK));
-  absl::StatusOr<std::string> bytes = ReadOpen(fd, path, max_bytes);
-  close(fd);
-  return bytes;
+  ASSIGN_OR_RETURN(const int opened, OpenToRead(path, within, O_NONBLOCK));
+  const UniqueFd fd(opened);
+  return ReadOpen(fd.get(), path, max_bytes);
 }
 
 absl::StatusOr<std::string> ReadSecretFile(const fs::path& path,
@@ -388,7 +345,7 @@ absl::StatusOr<std::string> ReadSecretFile(const fs::path& path,
 absl::StatusOr<std::unique_ptr<MappedFile>> MappedFile::Open(
     const fs::path& path) {
   ASSIGN_OR_RETURN(const int opened, OpenToRead(path));
-  const Fd fd(opened);
+  const UniqueFd fd(opened);
   struct stat info;
   if (fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, path.string());
   if (!S_ISREG(info.st_mode)) {
@@ -423,9 +380,6 @@ fs::path ParentOf(const fs::path& path) {
 }
 
 constexpr char kTemporary[] = ".tmp";
-// Bytes per write(): each call counts as work, so that watchers of WorkCount
-// see a slow disk make progress.
-constexpr size_t kMaxWrite = 16 << 20;
 
 absl::Status SyncFd(int fd, const fs::path& path) {
 #ifdef __APPLE__
@@ -482,15 +436,7 @@ void AtomicFile::Close() {
 }
 
 absl::Status AtomicFile::Append(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const size_t size = std::min(bytes.size(), kMaxWrite);
-    const ssize_t n = write(fd_, bytes.data(), size);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return ErrnoStatus(errno, path_.string());
-    bytes.remove_prefix(n);
-    CountWork();
-  }
-  return absl::OkStatus();
+  return WriteAll(fd_, bytes, path_);
 }
 
 absl::Status AtomicFile::Commit() {

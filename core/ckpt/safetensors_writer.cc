@@ -62,16 +62,12 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::Create(
   }
   std::unique_ptr<SafetensorsWriter> writer(
       new SafetensorsWriter(path, std::move(plan)));
-  writer->fd_ =
-      open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (writer->fd_ < 0) return base::ErrnoStatus(errno, path.string());
+  writer->fd_.reset(
+      open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!writer->fd_.valid()) return base::ErrnoStatus(errno, path.string());
   const std::string head = HeaderText(writer->plan_, metadata);
-  RETURN_IF_ERROR(writer->Write(head.data(), head.size()));
+  RETURN_IF_ERROR(base::WriteAll(writer->fd_.get(), head, path));
   return writer;
-}
-
-SafetensorsWriter::~SafetensorsWriter() {
-  if (fd_ >= 0) close(fd_);
 }
 
 absl::Status SafetensorsWriter::Append(const at::Tensor& tensor) {
@@ -82,22 +78,9 @@ absl::Status SafetensorsWriter::Append(const at::Tensor& tensor) {
   }
   ++next_;
   const at::Tensor host = tensor.detach().to(at::kCPU).contiguous();
-  return Write(static_cast<const char*>(host.const_data_ptr()), host.nbytes());
-}
-
-absl::Status SafetensorsWriter::Write(const char* data, size_t size) {
-  base::Check(fd_ >= 0, "the file is open");
-  while (size > 0) {
-    // Written in parts, each of which counts as work, so that watchers of
-    // WorkCount see a slow disk make progress.
-    const ssize_t n = write(fd_, data, std::min<size_t>(size, 16 << 20));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return base::ErrnoStatus(errno, path_.string());
-    base::CountWork();
-    data += n;
-    size -= static_cast<size_t>(n);
-  }
-  return absl::OkStatus();
+  return base::WriteAll(
+      fd_.get(),
+      {static_cast<const char*>(host.const_data_ptr()), host.nbytes()}, path_);
 }
 
 absl::Status SafetensorsWriter::Finish() {
@@ -106,8 +89,8 @@ absl::Status SafetensorsWriter::Finish() {
         absl::StrCat(path_.string(), ": ", plan_.size() - next_,
                      " tensors of the plan are missing"));
   }
-  return fsync(fd_) == 0 ? absl::OkStatus()
-                         : base::ErrnoStatus(errno, path_.string());
+  return fsync(fd_.get()) == 0 ? absl::OkStatus()
+                               : base::ErrnoStatus(errno, path_.string());
 }
 
 namespace {

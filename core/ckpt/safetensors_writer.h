@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/base/descriptor.h"
 
 namespace mpsd::tensorfile {
 
@@ -34,7 +35,6 @@ class SafetensorsWriter {
   static absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Create(
       const std::filesystem::path& path, std::vector<PlannedTensor> plan,
       const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
-  ~SafetensorsWriter();
   SafetensorsWriter(const SafetensorsWriter&) = delete;
   SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;
 
@@ -48,12 +48,11 @@ class SafetensorsWriter {
  private:
   SafetensorsWriter(std::filesystem::path path, std::vector<PlannedTensor> plan)
       : path_(std::move(path)), plan_(std::move(plan)) {}
-  absl::Status Write(const char* data, size_t size);
 
   const std::filesystem::path path_;
   const std::vector<PlannedTensor> plan_;
   size_t next_ = 0;
-  int fd_ = -1;
+  base::UniqueFd fd_;
 };
 
 // Writes the weights of a model folder, tensor by tensor, in files named as

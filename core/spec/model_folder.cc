@@ -23,6 +23,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "core/base/descriptor.h"
 #include "core/base/file.h"
 #include "core/base/limits.h"
 #include "core/base/status_macros.h"
@@ -244,30 +245,12 @@ absl::Status Broken(const fs::path& path, const std::string& what) {
       absl::StrCat(path.filename().string(), ": ", what));
 }
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() { close(fd_); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  const int fd_;
-};
-
+// Bytes that the file must have.
 absl::StatusOr<std::string> ReadAt(int fd, int64_t offset, size_t bytes,
                                    const fs::path& path) {
-  std::string text(bytes, '\0');
-  size_t got = 0;
-  while (got < bytes) {
-    const ssize_t n = pread(fd, text.data() + got, bytes - got, offset + got);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return base::ErrnoStatus(errno, path.string());
-    if (n == 0) return Broken(path, "it ends too early: copy it again");
-    got += n;
-  }
-  return text;
+  ASSIGN_OR_RETURN(std::string text, base::ReadAt(fd, offset, bytes, path));
+  if (text.size() == bytes) return text;
+  return Broken(path, "it ends too early: copy it again");
 }
 
 int64_t LengthIn(const std::string& bytes) {
@@ -325,7 +308,7 @@ absl::Status CheckWeightFile(const fs::path& path,
                              const base::ReadRoots* within) {
   ASSIGN_OR_RETURN(const int opened,
                    base::OpenToRead(path, within, O_NONBLOCK | O_CLOEXEC));
-  const Descriptor file(opened);
+  const base::UniqueFd file(opened);
   struct stat info;
   if (fstat(file.get(), &info) != 0) {
     return base::ErrnoStatus(errno, path.string());

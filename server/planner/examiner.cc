@@ -28,6 +28,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "core/base/descriptor.h"
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
@@ -189,27 +190,22 @@ class ProbeFile {
  public:
   explicit ProbeFile(const fs::path& folder) : folder_(folder) {
     std::string name = (folder / "disk-probe-XXXXXX").string();
-    fd_ = mkstemp(name.data());
-    if (fd_ < 0) return;
-    fcntl(fd_, F_SETFD, FD_CLOEXEC);
+    fd_.reset(mkstemp(name.data()));
+    if (!fd_.valid()) return;
+    fcntl(fd_.get(), F_SETFD, FD_CLOEXEC);
     unlink(name.c_str());
 #ifdef F_NOCACHE
-    fcntl(fd_, F_NOCACHE, 1);
+    fcntl(fd_.get(), F_NOCACHE, 1);
 #endif
   }
-  ~ProbeFile() {
-    if (fd_ >= 0) close(fd_);
-  }
-  ProbeFile(const ProbeFile&) = delete;
-  ProbeFile& operator=(const ProbeFile&) = delete;
-  int fd() const { return fd_; }
+  int fd() const { return fd_.get(); }
   absl::Status Error() const {
     return base::ErrnoStatus(errno, folder_.string());
   }
 
  private:
   const fs::path folder_;
-  int fd_ = -1;
+  base::UniqueFd fd_;
 };
 
 // Bytes that no file system can compress.

@@ -35,21 +35,19 @@ absl::Status FileGone(const fs::path& path, const std::string& why) {
 
 absl::StatusOr<std::unique_ptr<FileReader>> FileReader::Open(
     const fs::path& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd < 0 && (errno == ENOENT || errno == ELOOP)) {
+  base::UniqueFd fd(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  if (!fd.valid() && (errno == ENOENT || errno == ELOOP)) {
     return FileGone(path, "it is no longer a file");
   }
-  if (fd < 0) return base::ErrnoStatus(errno, path.string());
+  if (!fd.valid()) return base::ErrnoStatus(errno, path.string());
   struct stat info;
   // Checks the open file: the path may name another file by now.
-  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-    close(fd);
+  if (fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
     return FileGone(path, "it is no longer a file");
   }
-  return std::unique_ptr<FileReader>(new FileReader(path, fd, info.st_size));
+  return std::unique_ptr<FileReader>(
+      new FileReader(path, std::move(fd), info.st_size));
 }
-
-FileReader::~FileReader() { close(fd_); }
 
 absl::StatusOr<bool> FileReader::HashNext(int64_t max) {
   const int64_t end = std::min(size_bytes_, hashed_ + max);
@@ -73,17 +71,11 @@ absl::StatusOr<std::string> FileReader::Read(size_t max) {
 
 absl::StatusOr<std::string> FileReader::ReadAt(int64_t offset,
                                                size_t max) const {
-  std::string bytes(std::min<int64_t>(max, size_bytes_ - offset), '\0');
-  size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t n = pread(fd_, bytes.data() + done, bytes.size() - done,
-                            offset + static_cast<int64_t>(done));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return base::ErrnoStatus(errno, path_.string());
-    if (n == 0) return FileGone(path_, "it got shorter");
-    done += n;
-  }
-  return bytes;
+  const auto size = std::min<int64_t>(max, size_bytes_ - offset);
+  ASSIGN_OR_RETURN(std::string bytes,
+                   base::ReadAt(fd_.get(), offset, size, path_));
+  if (static_cast<int64_t>(bytes.size()) == size) return bytes;
+  return FileGone(path_, "it got shorter");
 }
 
 absl::StatusOr<std::vector<fs::path>> FilesBelow(const fs::path& folder) {

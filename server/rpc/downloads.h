@@ -6,9 +6,11 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/base/descriptor.h"
 #include "core/base/sha256.h"
 #include "mpsd/v1/artifacts.pb.h"
 #include "server/jobs/job_reader.h"
@@ -36,7 +38,6 @@ class FileReader {
   // file (any more).
   static absl::StatusOr<std::unique_ptr<FileReader>> Open(
       const std::filesystem::path& path);
-  ~FileReader();
   FileReader(const FileReader&) = delete;
   FileReader& operator=(const FileReader&) = delete;
 
@@ -51,12 +52,12 @@ class FileReader {
   absl::StatusOr<std::string> Read(size_t max);
 
  private:
-  FileReader(std::filesystem::path path, int fd, int64_t size_bytes)
-      : path_(std::move(path)), fd_(fd), size_bytes_(size_bytes) {}
+  FileReader(std::filesystem::path path, base::UniqueFd fd, int64_t size_bytes)
+      : path_(std::move(path)), fd_(std::move(fd)), size_bytes_(size_bytes) {}
   absl::StatusOr<std::string> ReadAt(int64_t offset, size_t max) const;
 
   const std::filesystem::path path_;
-  const int fd_;
+  const base::UniqueFd fd_;
   const int64_t size_bytes_;
   int64_t offset_ = 0;
   base::Sha256 hash_;

@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "core/base/descriptor.h"
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
 #include "grpcpp/alarm.h"
@@ -97,19 +98,10 @@ absl::StatusOr<std::string> ReadFrom(const std::string& path, int64_t offset,
   }
   // Each chunk opens the file again, so that a waiting follower holds no
   // descriptor.
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0 && errno == ENOENT) return std::string();
-  if (fd < 0) return base::ErrnoStatus(errno, path);
-  std::string bytes(max, '\0');
-  ssize_t n;
-  do {
-    n = pread(fd, bytes.data(), max, offset);
-  } while (n < 0 && errno == EINTR);
-  const int error = errno;
-  close(fd);
-  if (n < 0) return base::ErrnoStatus(error, path);
-  bytes.resize(n);
-  return bytes;
+  const base::UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.valid() && errno == ENOENT) return std::string();
+  if (!fd.valid()) return base::ErrnoStatus(errno, path);
+  return base::ReadAt(fd.get(), offset, max, path);
 }
 
 class LogSource : public Source<v1::LogChunk> {

@@ -20,11 +20,11 @@
 #include <system_error>
 #include <utility>
 
-#include "absl/memory/memory.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "core/base/certificates.h"
+#include "core/base/descriptor.h"
 #include "core/base/file.h"
 #include "core/base/limits.h"
 #include "core/base/status_macros.h"
@@ -353,28 +353,19 @@ absl::Status Failed(const fs::path& path) {
   return base::ErrnoStatus(errno, path.string());
 }
 
-absl::Status WriteAll(int fd, std::string_view bytes, const fs::path& path) {
-  while (!bytes.empty()) {
-    const ssize_t n = write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return Failed(path);
-    bytes.remove_prefix(n);
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::Status WriteNew(const fs::path& path, std::string_view bytes,
                       mode_t mode) {
-  const int fd =
-      open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-           kSecretMode);
-  if (fd < 0) return Failed(path);
+  base::UniqueFd fd(open(path.c_str(),
+                         O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                         kSecretMode));
+  if (!fd.valid()) return Failed(path);
   // The umask does not apply to fchmod.
-  absl::Status status =
-      fchmod(fd, mode) == 0 ? WriteAll(fd, bytes, path) : Failed(path);
-  close(fd);
+  absl::Status status = fchmod(fd.get(), mode) == 0
+                            ? base::WriteAll(fd.get(), bytes, path)
+                            : Failed(path);
+  fd.reset();
   if (status.ok()) status = base::SyncPath(path, O_RDONLY);
   if (!status.ok()) unlink(path.c_str());
   return status;
@@ -437,24 +428,22 @@ AsOwnerOf::~AsOwnerOf() {
   static_cast<void>(seteuid(0) == 0 && setegid(0) == 0);
 }
 
-absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Take(
-    const fs::path& folder) {
+// --- the folder
+
+namespace {
+
+// Keeps other `mpsd tls` from the state folder while it is open. Unavailable if
+// another process has it open.
+absl::StatusOr<base::UniqueFd> LockFolder(const fs::path& folder) {
   // A running daemon holds the lock of the folder itself.
   const fs::path file = folder / "tls.lock";
-  const int fd = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (fd < 0) return Failed(file);
-  auto lock = absl::WrapUnique(new FolderLock(fd));
-  if (flock(fd, LOCK_EX | LOCK_NB) == 0) return lock;
+  base::UniqueFd fd(open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!fd.valid()) return Failed(file);
+  if (flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return fd;
   if (errno != EWOULDBLOCK) return Failed(folder);
   return absl::UnavailableError(absl::StrCat(
       folder.string(), ": another `mpsd tls` is running; try again"));
 }
-
-FolderLock::~FolderLock() { close(fd_); }
-
-// --- the folder
-
-namespace {
 
 // The folder while it is made.
 constexpr char kStaged[] = "tls-new";
@@ -677,7 +666,7 @@ absl::StatusOr<Initialized> Init(const fs::path& state_dir,
   const TlsFiles files = FilesOf(state_dir);
   const AsOwnerOf owner(state_dir);
   RETURN_IF_ERROR(MakePrivateFolder(state_dir));
-  ASSIGN_OR_RETURN(const auto lock, FolderLock::Take(state_dir));
+  ASSIGN_OR_RETURN(const auto lock, LockFolder(state_dir));
   RemoveUnfinished(state_dir, kStaged);
   std::error_code ignored;
   const bool empty = fs::is_directory(files.folder, ignored) &&
@@ -701,7 +690,7 @@ absl::StatusOr<TlsState> Renew(const fs::path& state_dir,
   const TlsFiles files = FilesOf(state_dir);
   const AsOwnerOf owner(state_dir);
   if (!Exists(files.folder)) return NotMade(files);
-  ASSIGN_OR_RETURN(const auto lock, FolderLock::Take(state_dir));
+  ASSIGN_OR_RETURN(const auto lock, LockFolder(state_dir));
   RemoveUnfinished(files.folder, files.server.filename().string());
   RemoveUnfinished(files.folder, files.server_key.filename().string());
   ASSIGN_OR_RETURN(const Authority authority, ReadAuthority(files));

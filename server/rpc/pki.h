@@ -128,22 +128,6 @@ class AsOwnerOf {
   bool changed_ = false;
 };
 
-// Keeps other `mpsd tls` from a state folder until this object is destroyed or
-// the process ends.
-class FolderLock {
- public:
-  // Unavailable if another process holds the lock.
-  static absl::StatusOr<std::unique_ptr<FolderLock>> Take(
-      const std::filesystem::path& folder);
-  ~FolderLock();
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
-
- private:
-  explicit FolderLock(int fd) : fd_(fd) {}
-  const int fd_;
-};
-
 // --- the folder
 
 struct TlsFiles {

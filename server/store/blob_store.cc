@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/base/check.h"
+#include "core/base/descriptor.h"
 #include "core/base/file.h"
 #include "core/base/limits.h"
 #include "core/base/status_macros.h"
@@ -480,19 +481,12 @@ absl::Status BlobWriter::Place() {
 
 namespace {
 
-// Writes a new file, read-only for good. Returns 0 or an errno.
-int WriteNew(const fs::path& path, std::string_view bytes) {
-  const int fd =
-      open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0400);
-  if (fd < 0) return errno;
-  int error = 0;
-  while (!bytes.empty() && error == 0) {
-    const ssize_t n = write(fd, bytes.data(), bytes.size());
-    if (n >= 0) bytes.remove_prefix(n);
-    if (n < 0 && errno != EINTR) error = errno;
-  }
-  close(fd);
-  return error;
+// Writes a new file, read-only for good.
+absl::Status WriteNew(const fs::path& path, std::string_view bytes) {
+  const base::UniqueFd fd(
+      open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0400));
+  if (!fd.valid()) return base::ErrnoStatus(errno, path.string());
+  return base::WriteAll(fd.get(), bytes, path);
 }
 
 }  // namespace
@@ -553,10 +547,7 @@ absl::Status BlobBatch::Add(const std::string& sha256, std::string_view bytes) {
   // The name is recorded before the write, so that the destructor removes a
   // file that a full disk cut short.
   staged_[sha256] = {path, static_cast<int64_t>(bytes.size())};
-  if (const int error = WriteNew(path, bytes)) {
-    return base::ErrnoStatus(error, path.string());
-  }
-  return absl::OkStatus();
+  return WriteNew(path, bytes);
 }
 
 absl::Status BlobBatch::Commit() {
