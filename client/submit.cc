@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -34,9 +33,11 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "client/app.h"
@@ -96,23 +97,6 @@ std::string All(const std::string& lines) {
   return text + base::Sha256Hex(lines) + "\n";
 }
 
-// Removes the text up to the next space from `line`.
-std::string_view NextWord(std::string_view& line) {
-  const size_t end = line.find(' ');
-  const std::string_view word = line.substr(0, end);
-  line.remove_prefix(end == std::string_view::npos ? line.size() : end + 1);
-  return word;
-}
-
-template <typename Number>
-bool ReadNumber(std::string_view& line, Number& number) {
-  const std::string_view word = NextWord(line);
-  const char* const begin = &*word.begin();
-  const char* const end = begin + word.size();
-  const auto [stop, error] = std::from_chars(begin, end, number);
-  return error == std::errc() && stop == end;
-}
-
 }  // namespace
 
 FileMark MarkOf(const struct stat& info) {
@@ -163,16 +147,21 @@ bool HashCache::Read(std::string_view text) {
 bool HashCache::ReadLine(std::string_view line) {
   Entry entry;
   FileMark& mark = entry.mark;
-  const std::string_view sha256 = NextWord(line);
+  // The hash, six numbers and the path.
+  std::vector<std::string> words =
+      absl::StrSplit(std::string(line), absl::MaxSplits(' ', 7));
   std::string path;
-  if (!IsHash(sha256) || !ReadNumber(line, mark.device) ||
-      !ReadNumber(line, mark.inode) || !ReadNumber(line, mark.size_bytes) ||
-      !ReadNumber(line, mark.modified_ns) ||
-      !ReadNumber(line, mark.changed_ns) || !ReadNumber(line, entry.used_s) ||
-      !absl::CUnescape(std::string(line), &path)) {
+  if (words.size() != 8 || !IsHash(words[0]) ||
+      !absl::SimpleAtoi(words[1], &mark.device) ||
+      !absl::SimpleAtoi(words[2], &mark.inode) ||
+      !absl::SimpleAtoi(words[3], &mark.size_bytes) ||
+      !absl::SimpleAtoi(words[4], &mark.modified_ns) ||
+      !absl::SimpleAtoi(words[5], &mark.changed_ns) ||
+      !absl::SimpleAtoi(words[6], &entry.used_s) ||
+      !absl::CUnescape(words[7], &path)) {
     return false;
   }
-  entry.sha256 = std::string(sha256);
+  entry.sha256 = std::move(words[0]);
   entries_[std::move(path)] = std::move(entry);
   return true;
 }
