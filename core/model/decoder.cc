@@ -48,16 +48,17 @@ at::Tensor Decoder::Hidden(const DecoderInputs& inputs) const {
     tables[layer.rope] = Table(layer.rope, positions, inputs.longest());
   }
   embedding.reset();
-  size_t index = 0;
-  for (const DecoderLayer& layer : layers_) {
+  for (size_t i = 0; i < layers_.size(); ++i) {
     // Captured by value: a recomputed block runs again after this call has
     // returned.
-    auto run = [this, &layer, table = tables[layer.rope],
-                segments = inputs.segment_ids](const at::Tensor& in) {
-      return RunLayer(layer, in, table, segments);
+    auto run = [this, i,
+                context = Context{tables[layers_[i].rope], inputs.segment_ids,
+                                  inputs.cache}](const at::Tensor& in) {
+      return RunLayer(i, in, context);
     };
-    x = RunBlock(index++, run, x, DrawsDropout(layer));
+    x = RunBlock(i, run, x, DrawsDropout(layers_[i]));
   }
+  if (inputs.cache != nullptr) inputs.cache->Advance(x.size(1));
   const at::Tensor n = norm_.Forward(x);
   return head_scale() == 1 ? n : n * head_scale();
 }
@@ -101,10 +102,10 @@ at::Tensor Decoder::Logits(const DecoderInputs& inputs) const {
   return Capped(head_.Forward(Hidden(inputs)), head_.softcap);
 }
 
-at::Tensor Decoder::Attend(const DecoderLayer& layer, const at::Tensor& x,
-                           const RotaryTable& table,
-                           const at::Tensor& segments) const {
-  const profile::BlockMark mark("mpsd::attention");
+at::Tensor Decoder::Attend(size_t index, const at::Tensor& x,
+                           const Context& context) const {
+  const profile::BlockMark block("mpsd::attention");
+  const DecoderLayer& layer = layers_[index];
   const int64_t rows = x.size(0), length = x.size(1);
   auto heads = [&](const at::Tensor& y, int64_t n) {
     return y.view({rows, length, n, config_.head_dim});
@@ -133,22 +134,27 @@ at::Tensor Decoder::Attend(const DecoderLayer& layer, const at::Tensor& x,
   }
   NoteAttention(
       attention::CausalName(options_.attention, config_.attention_softcap));
-  attention::AttentionMask mask{segments, layer.window};
+  attention::AttentionMask mask{context.segments, layer.window};
   mask.scale = config_.attention_scale;
   mask.softcap = config_.attention_softcap;
+  q = Rotary::Apply(q.transpose(1, 2), context.table);
+  k = Rotary::Apply(k.transpose(1, 2), context.table);
+  v = v.transpose(1, 2);
+  KeyValueCache* const cache = context.cache;
+  if (cache != nullptr) cache->Store(index, k, v);
   const at::Tensor out =
-      attention::CausalAttention(Rotary::Apply(q.transpose(1, 2), table),
-                                 Rotary::Apply(k.transpose(1, 2), table),
-                                 v.transpose(1, 2), mask, options_.attention);
+      cache != nullptr && cache->length() > 0
+          ? cache->Attend(index, q, mask)
+          : attention::CausalAttention(q, k, v, mask, options_.attention);
   return layer.o.Forward(out.transpose(1, 2).reshape({rows, length, -1}));
 }
 
-at::Tensor Decoder::RunLayer(const DecoderLayer& layer, const at::Tensor& x,
-                             const RotaryTable& table,
-                             const at::Tensor& segments) const {
-  const at::Tensor h = Add(
-      x, Attend(layer, MaybeNormed(x, layer.attention_norm), table, segments),
-      layer.attention_out_norm);
+at::Tensor Decoder::RunLayer(size_t index, const at::Tensor& x,
+                             const Context& context) const {
+  const DecoderLayer& layer = layers_[index];
+  const at::Tensor h =
+      Add(x, Attend(index, MaybeNormed(x, layer.attention_norm), context),
+          layer.attention_out_norm);
   const profile::BlockMark mark("mpsd::mlp");
   const at::Tensor n = MaybeNormed(h, layer.mlp_norm);
   // Gate before up: dropout draws its masks in the order of PEFT's forward.

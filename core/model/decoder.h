@@ -12,6 +12,7 @@
 #include "core/ckpt/safetensors.h"
 #include "core/model/attention.h"
 #include "core/model/attention_plan.h"
+#include "core/model/cache.h"
 #include "core/model/layers.h"
 #include "core/model/network.h"
 #include "core/model/weight_reader.h"
@@ -43,6 +44,10 @@ struct DecoderInputs {
   at::Tensor segment_ids;  // int64 [rows, length] for packed rows, or undefined
   // For packed rows: attention::SegmentLengths of segment_ids.
   std::vector<int64_t> segment_lengths = {};
+  // For generation, or null. An empty cache takes the keys and values of
+  // left-padded prompts, whose padding is a segment of its own; later inputs
+  // are one token per row, which sees the tokens of the cache.
+  KeyValueCache* cache = nullptr;
 
   attention::TokenLayout layout() const;
   // The tokens of the longest row or packed segment.
@@ -99,11 +104,16 @@ class Decoder : public Network {
   // x + residual_scale · norm(added)
   at::Tensor Add(const at::Tensor& x, const at::Tensor& added,
                  const std::optional<RmsNorm>& norm) const;
-  at::Tensor RunLayer(const DecoderLayer& layer, const at::Tensor& x,
-                      const RotaryTable& table,
-                      const at::Tensor& segments) const;
-  at::Tensor Attend(const DecoderLayer& layer, const at::Tensor& x,
-                    const RotaryTable& table, const at::Tensor& segments) const;
+  // What a layer's attention sees besides its input.
+  struct Context {
+    RotaryTable table;
+    at::Tensor segments;
+    KeyValueCache* cache;
+  };
+  at::Tensor RunLayer(size_t index, const at::Tensor& x,
+                      const Context& context) const;
+  at::Tensor Attend(size_t index, const at::Tensor& x,
+                    const Context& context) const;
   friend class DecoderLoader;
 
   Embedding embedding_;

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/explicit_step/explicit_step.h"
+#include "core/model/cache.h"
 #include "core/model/losses.h"
 #include "core/selftest/checks.h"
 #include "core/selftest/networks.h"
@@ -192,15 +193,70 @@ std::vector<DecoderCase> FullCases() {
   };
 }
 
+// The logits of the last tokens of left-padded rows, and whether the likeliest
+// is as likely: as generation computes them, with a cache and a token at a time
+// after the first, or (`reference`) all at once.
+Tensors Continue(const DecoderParts& parts, const Sizes& s, const Place& place,
+                 bool reference) {
+  const at::NoGradGuard no_grad;
+  const spec::ModelConfig config = DecoderConfig(s, parts);
+  const auto decoder = DrawDecoder(config, place);
+  decoder->set_options({attention::KernelFor(place.traits)});
+  const int64_t rows = NetworkRows(s), length = NetworkLength(s);
+  const at::Tensor ids =
+      MakeTexts(s, rows, config.vocab_size, /*packed=*/false, place.device)
+          .inputs.input_ids;
+  const at::Tensor begins = at::arange(rows).remainder(4).to(place.device);
+  const at::Tensor places =
+      at::arange(length, ids.options()).unsqueeze(0) - begins.unsqueeze(1);
+  const int64_t steps = std::min<int64_t>(length / 2, 8);
+  model::KeyValueCache cache(config, begins, length, place.dtype);
+  std::vector<at::Tensor> logits;
+  for (int64_t at = 0; at < length;) {
+    const int64_t tokens = at > 0 ? 1 : reference ? length : length - steps;
+    const at::Tensor positions = places.narrow(1, at, tokens);
+    model::DecoderInputs inputs;
+    inputs.input_ids = ids.narrow(1, at, tokens).contiguous();
+    inputs.position_ids = positions.clamp_min(0);
+    if (at == 0) inputs.segment_ids = (positions >= 0).to(at::kLong);
+    if (!reference) inputs.cache = &cache;
+    logits.push_back(decoder->Logits(inputs));
+    at += tokens;
+  }
+  const at::Tensor last =
+      at::cat(logits, 1).narrow(1, length - steps, steps).to(at::kFloat);
+  const at::Tensor likeliest = last.argmax(-1, /*keepdim=*/true).cpu();
+  return {last.cpu(), last.cpu().gather(-1, likeliest)};
+}
+
+std::string ShapeOf(const Sizes& s) {
+  return absl::StrCat(NetworkRows(s), " × ", NetworkLength(s), ", ", s.width,
+                      " → ", s.inner, ", ", s.heads, " × ", s.head_dim);
+}
+
+void AddGeneration(const Sizes& sizes, std::vector<Check>& checks) {
+  const std::pair<const char*, DecoderParts> cases[] = {
+      {"generation, windowed, soft caps", {.window = true, .capped = true}},
+      {"generation, norms of heads", {.head_norms = true, .biases = true}}};
+  for (const auto& [name, parts] : cases) {
+    NetworkTrial trial;
+    trial.kernel = name;
+    trial.shape = ShapeOf(sizes);
+    trial.train = [parts, sizes](const Place& place, bool reference) {
+      return Continue(parts, sizes, place, reference);
+    };
+    trial.in_bf16 = !parts.capped;
+    AddNetwork(trial, checks);
+  }
+}
+
 void Add(const std::vector<DecoderCase>& cases, const Sizes& sizes,
          std::vector<Check>& checks) {
   for (const DecoderCase& c : cases) {
     const Sizes s = c.dropout > 0 ? FewTokens(sizes) : sizes;
     NetworkTrial trial;
     trial.kernel = c.name;
-    trial.shape =
-        absl::StrCat(NetworkRows(s), " × ", NetworkLength(s), ", ", s.width,
-                     " → ", s.inner, ", ", s.heads, " × ", s.head_dim);
+    trial.shape = ShapeOf(s);
     trial.train = [c, s](const Place& place, bool reference) {
       return TrainDecoder(c, s, place, reference);
     };
@@ -218,6 +274,7 @@ std::vector<Check> DecoderChecks(const Sizes& sizes) {
   Add(ExplicitCases(), sizes, checks);
   Add(AutogradCases(), sizes, checks);
   Add(FullCases(), WithinWidth(sizes, kMaxFullWidth), checks);
+  AddGeneration(sizes, checks);
   return checks;
 }
 

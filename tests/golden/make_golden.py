@@ -16,6 +16,7 @@ import torch
 sys.dont_write_bytecode = True
 import cases
 import classes
+import generation
 import headers
 import heads
 import images
@@ -172,6 +173,8 @@ def main():
     make_packing()
     oracle.save_tensors(images.make(), HERE / "images.safetensors")
     oracle.save_tensors(quant.make(), HERE / "quant.safetensors")
+    write_json(HERE / "generation.json",
+               generation.make(HERE, list(cases.CASES), seeded))
     write_json(HERE / "headers.json", headers.make())
     write_json(HERE / "heads.json", heads.make(HERE))
     write_json(HERE / "schedules.json", tables.schedules())

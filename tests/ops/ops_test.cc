@@ -7,6 +7,8 @@
 #include <algorithm>
 
 #include "core/data/batch.h"
+#include "core/generate/generator.h"
+#include "tests/core/golden_model.h"
 #include "tests/ops/fake_mps.h"
 #include "tests/ops/jobs.h"
 #include "tests/ops/recorder.h"
@@ -285,6 +287,72 @@ INSTANTIATE_TEST_SUITE_P(SeqCls, JobOnMps, testing::ValuesIn(Cases("SEQ_CLS")),
                          Name);
 INSTANTIATE_TEST_SUITE_P(ImageCls, JobOnMps,
                          testing::ValuesIn(Cases("IMAGE_CLS")), Name);
+
+// Answers of a golden model; null: nothing is recorded.
+std::vector<generate::Answer> Generate(const std::string& family,
+                                       device::Device& device, bool sampled,
+                                       Recorder* recorder) {
+  const std::string folder = Golden(family, "model").string();
+  const auto weights = tensorfile::Weights::Open(folder).value();
+  const auto decoder =
+      model::Decoder::Load(*weights, spec::ReadModelConfig(folder).value(),
+                           device.torch_device(), at::kFloat)
+          .value();
+  decoder->set_options({attention::KernelFor(device.traits())});
+  decoder->set_commit([&] { device.Commit(); });
+  generate::Generation generation;
+  generation.settings.max_new_tokens = 40;
+  generation.settings.do_sample = sampled;
+  generation.go_on = [&](int64_t) {
+    if (recorder != nullptr) recorder->Close("token");
+    return true;
+  };
+  return generate::Answers(*decoder, device, generation,
+                           {{5, 9, 30, 7}, {11}, {8, 20, 3}}, {0, 1, 2})
+      .value();
+}
+
+using GenerationCase = std::tuple<const char*, bool>;
+class GenerationOnMps : public testing::TestWithParam<GenerationCase> {};
+
+// After the second token no shape is new, but of a read of eight greedy tokens
+// and where longrope's angles change.
+TEST_P(GenerationOnMps, IsLegalInFewShapesAndReadsBackRarely) {
+  const auto [family, sampled] = GetParam();
+  InstallFakeMps();
+  const auto mps = device::OpenMps().value(), cpu = device::OpenCpu().value();
+  Recorder recorder;
+  const auto answers = Generate(family, *mps, sampled, &recorder);
+  EXPECT_THAT(recorder.missing(), IsEmpty());
+  EXPECT_THAT(recorder.faults(), IsEmpty());
+  const auto& parts = recorder.parts();
+  ASSERT_EQ(parts.size(), 40u);  // the prompts, and tokens but the last
+  std::set<std::string> shapes = parts[2].signatures;
+  int64_t syncs = 0, renewed = 0;
+  for (size_t i = 3; i < parts.size(); ++i) {
+    EXPECT_LE(parts[i].syncs, 1) << i;
+    for (const std::string& op : parts[i].operators) {
+      EXPECT_TRUE(RunBySelftest().contains(op)) << op;
+    }
+    EXPECT_EQ(parts[i].live, parts[2].live) << i;
+    syncs += parts[i].syncs;
+    const size_t before = shapes.size();
+    shapes.insert(parts[i].signatures.begin(), parts[i].signatures.end());
+    renewed += shapes.size() > before;
+  }
+  EXPECT_EQ(syncs, sampled ? 37 : 4);
+  EXPECT_EQ(renewed, !sampled + (std::string(family) == "phi3"));
+  const auto expected = Generate(family, *cpu, sampled, nullptr);
+  for (size_t row = 0; row < answers.size(); ++row) {
+    EXPECT_EQ(answers[row].ids, expected[row].ids) << row;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, GenerationOnMps,
+                         testing::Combine(testing::Values("llama3",
+                                                          "mistral_window",
+                                                          "gemma2", "phi3"),
+                                          testing::Bool()));
 
 using testing::HasSubstr;
 

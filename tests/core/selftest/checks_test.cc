@@ -82,7 +82,8 @@ TEST(PartsTest, OfDecoders) {
       {"explicit step", "explicit step, packed", "explicit step, windowed",
        "all weights of a decoder, norms of outputs and soft caps",
        "explicit step, fused linears, half of a head rotated",
-       "explicit step, NF4", "modules_to_save", "all weights of a decoder"});
+       "explicit step, NF4", "modules_to_save", "all weights of a decoder",
+       "generation, windowed, soft caps", "generation, norms of heads"});
 }
 
 TEST(PartsTest, OfTheExplicitStepByKernelsOfTheCpuAndOfMps) {
