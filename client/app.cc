@@ -40,7 +40,7 @@ constexpr std::pair<const char*, const char*> kGroups[] = {
     {"Run and follow jobs",
      "init submit clone list queue show watch logs wait diff"},
     {"Change jobs", "set hold release cancel retry delete"},
-    {"Results", "report plot download export merge"},
+    {"Results", "generate report plot download export merge"},
     {"Before a job runs", "plan doctor info check sweep import schema"},
     {"Models and daemons", "model context login logout admin completion"},
 };
@@ -115,9 +115,9 @@ std::vector<std::string> Words(const char* text) {
 std::map<std::string, Verb> AllVerbs() {
   std::map<std::string, Verb> rows;
   for (VerbTable* table :
-       {AccessVerbs, CompletionVerbs, DownloadVerbs, InfoVerbs, InitVerbs,
-        JobsVerbs, ModelVerbs, OfflineVerbs, ShowVerbs, StudyVerbs, SubmitVerbs,
-        WatchVerbs}) {
+       {AccessVerbs, CompletionVerbs, DownloadVerbs, GenerateVerbs, InfoVerbs,
+        InitVerbs, JobsVerbs, ModelVerbs, OfflineVerbs, ShowVerbs, StudyVerbs,
+        SubmitVerbs, WatchVerbs}) {
     for (Verb& row : table()) rows.emplace(row.name, std::move(row));
   }
   for (const auto& [name, help, below] : kUmbrellas) {

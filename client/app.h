@@ -52,9 +52,9 @@ inline std::function<Action(Command&)> TakesNothing(
 
 // The verbs of each source.
 using VerbTable = std::vector<Verb>();
-VerbTable AccessVerbs, CompletionVerbs, DownloadVerbs, InfoVerbs, InitVerbs,
-    JobsVerbs, ModelVerbs, OfflineVerbs, ShowVerbs, StudyVerbs, SubmitVerbs,
-    WatchVerbs;
+VerbTable AccessVerbs, CompletionVerbs, DownloadVerbs, GenerateVerbs, InfoVerbs,
+    InitVerbs, JobsVerbs, ModelVerbs, OfflineVerbs, ShowVerbs, StudyVerbs,
+    SubmitVerbs, WatchVerbs;
 
 // The name of a positional argument that is a job: by its id or its name.
 inline constexpr char kJobIdName[] = "ID";

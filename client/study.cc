@@ -226,7 +226,9 @@ ExitCode ShowStudy(const Console& console, const v1::StudyResult& result,
   } else {
     print(result, console);
     PrintFindings(result.findings(), console.out);
-    console.out << "Verdict: " << VerdictName(result.verdict()) << '\n';
+    if (!result.has_generate()) {
+      console.out << "Verdict: " << VerdictName(result.verdict()) << '\n';
+    }
   }
   return ForVerdict(result.verdict());
 }
@@ -1094,6 +1096,8 @@ void PrintAnyStudy(const v1::StudyResult& result, const Console& console) {
       return PrintProfile(result, console);
     case v1::StudyResult::kSmoke:
       return PrintSmoke(result, console);
+    case v1::StudyResult::kGenerate:
+      return PrintAnswers(result, console);
     default:
       return;
   }

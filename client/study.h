@@ -87,6 +87,9 @@ void PrintAdvice(
     std::ostream& out);
 std::string VerdictName(v1::Verdict verdict);  // "ok", "warn", "fail", "-"
 
+// The prompts and their answers, of a result of `mpsctl generate`.
+void PrintAnswers(const v1::StudyResult& result, const Console& console);
+
 // Where the time of a step goes: parts, blocks, the costliest operators, waits.
 void PrintProfile(const v1::StudyResult& result, const Console& console);
 

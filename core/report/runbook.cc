@@ -314,6 +314,24 @@ absl::StatusOr<SmokeOptions> SmokeOptionsFromJson(const Json& json) {
   return Read(reader, options);
 }
 
+absl::StatusOr<GenerateOptions> GenerateOptionsFromJson(
+    const Json& json, spec::GenerationSettings* settings) {
+  GenerateOptions options;
+  for (const auto& [field, value] :
+       {std::pair{"raw", &options.raw},
+        std::pair{"compare_base", &options.compare_base}}) {
+    if (!json.contains(field)) continue;
+    if (!json[field].is_boolean()) {
+      return NotAllowed(field, "true or false", json[field]);
+    }
+    *value = json[field].get<bool>();
+  }
+  spec::GenerationSettings own;
+  RETURN_IF_ERROR(spec::TakeGenerationSettings(
+      json, settings != nullptr ? *settings : own));
+  return options;
+}
+
 absl::Status CheckStudyOptions(std::string_view study, const Json& options) {
   if (!options.is_object()) {
     return absl::InvalidArgumentError("must be a JSON object");
@@ -329,6 +347,7 @@ absl::Status CheckStudyOptions(std::string_view study, const Json& options) {
   }
   if (study == "profile") return ProfileOptionsFromJson(options).status();
   if (study == "smoke") return SmokeOptionsFromJson(options).status();
+  if (study == "generate") return GenerateOptionsFromJson(options).status();
   return absl::InvalidArgumentError(
       absl::StrCat("there is no study ", std::string(study)));
 }

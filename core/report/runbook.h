@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/host/traits.h"
+#include "core/spec/generation.h"
 
 // What studies, plans and examinations share: findings, the thresholds that
 // findings are compared with, and the options of studies.
@@ -237,6 +238,13 @@ struct SmokeOptions {
   int64_t rows = 0;  // 0: enough for four steps
 };
 absl::StatusOr<SmokeOptions> SmokeOptionsFromJson(const nlohmann::json& json);
+
+struct GenerateOptions {
+  bool raw = false, compare_base = false;
+};
+// Sets in *settings, unless null, what the options say of the generation.
+absl::StatusOr<GenerateOptions> GenerateOptionsFromJson(
+    const nlohmann::json& json, spec::GenerationSettings* settings = nullptr);
 
 // Parses the options, including thresholds, of the study with this name in the
 // message Study: "probe" … InvalidArgument also for another name.

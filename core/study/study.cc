@@ -31,6 +31,7 @@ constexpr Kind kKinds[] = {
     {wire::JobKind::kDeviceComparison, "device_comparison", CompareDevices},
     {wire::JobKind::kProfile, "profile", Profile},
     {wire::JobKind::kSmoke, "smoke", Smoke},
+    {wire::JobKind::kGenerate, "generate", Generate},
 };
 
 absl::Status WriteResult(const std::filesystem::path& folder,

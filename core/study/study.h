@@ -64,6 +64,10 @@ absl::StatusOr<Found> Profile(const Study& study);
 // proto/mpsd/v1/smoke.proto.
 absl::StatusOr<Found> Smoke(const Study& study);
 
+// Answers prompts; see proto/mpsd/v1/generate.proto. Leaves out.jsonl in the
+// study's folder.
+absl::StatusOr<Found> Generate(const Study& study);
+
 // Runs the study of `kind` with its options, as in wire::Start, and writes
 // <out_dir>/result.json: the message StudyResult as JSON. Errors as train::Run;
 // InvalidArgument for options out of bounds. A study that is stopped returns a

@@ -17,7 +17,8 @@ static constexpr report::EnumName<JobKind> kJobKinds[] = {
     {JobKind::kBatchSweep, "batch_sweep"},
     {JobKind::kDeviceComparison, "device_comparison"},
     {JobKind::kProfile, "profile"},
-    {JobKind::kSmoke, "smoke"}};
+    {JobKind::kSmoke, "smoke"},
+    {JobKind::kGenerate, "generate"}};
 static constexpr const auto& NamesOf(JobKind) { return kJobKinds; }
 
 namespace {

@@ -57,6 +57,7 @@ enum class JobKind {
   kDeviceComparison,
   kProfile,
   kSmoke,
+  kGenerate,
 };
 
 struct Start {

@@ -38,12 +38,13 @@ namespace mpsd::jobs {
 // was used.
 enum class JobKind {
   kTraining = 1,
-  // The studies, which measure.
+  // The studies, which measure or generate.
   kProbe = 2,
   kBatchSweep = 3,
   kDeviceComparison = 4,
   kProfile = 5,
   kSmoke = 6,
+  kGenerate = 8,
 };
 inline constexpr report::EnumName<JobKind> kJobKinds[] = {
     {JobKind::kTraining, "training"},
@@ -51,7 +52,8 @@ inline constexpr report::EnumName<JobKind> kJobKinds[] = {
     {JobKind::kBatchSweep, "batch_sweep"},
     {JobKind::kDeviceComparison, "device_comparison"},
     {JobKind::kProfile, "profile"},
-    {JobKind::kSmoke, "smoke"}};
+    {JobKind::kSmoke, "smoke"},
+    {JobKind::kGenerate, "generate"}};
 inline constexpr auto kAllJobKinds = report::ValuesOf(kJobKinds);
 constexpr std::string_view Name(JobKind kind) {
   return report::NameIn(kJobKinds, kind);

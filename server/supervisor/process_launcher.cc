@@ -161,6 +161,8 @@ wire::JobKind WireKind(jobs::JobKind kind) {
       return wire::JobKind::kProfile;
     case jobs::JobKind::kSmoke:
       return wire::JobKind::kSmoke;
+    case jobs::JobKind::kGenerate:
+      return wire::JobKind::kGenerate;
   }
   return wire::JobKind::kTraining;
 }

@@ -111,6 +111,7 @@ class TeamTest(Team):
         job = self.submit(team["ada"], name="fake:train steps=3")
         self.admin.finish(job["id"])
         for verb in (["logs"], ["watch"], ["download", "--checkpoints"], ["plot"],
+                     ["generate", "--prompt", "2+2?"],
                      ["download", "--output", str(self.folder / "stolen")]):
             for person in (team["bob"], team["vera"]):
                 self.refused(person.ctl(verb[0], job["id"], *verb[1:]))

@@ -297,6 +297,8 @@ nlohmann::json FakeStudy(wire::JobKind kind) {
       return {{"device_comparison", {{"device", "cpu"}}}};
     case wire::JobKind::kProfile:
       return {{"profile", {{"device", "cpu"}}}};
+    case wire::JobKind::kGenerate:
+      return {{"generate", {{"device", "cpu"}}}};
     case wire::JobKind::kSmoke: {
       nlohmann::json epochs = nlohmann::json::array();
       for (int epoch = 1; epoch <= 10; ++epoch) {

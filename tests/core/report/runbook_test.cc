@@ -110,6 +110,18 @@ TEST(StudyOptions, AreHeldToTheirBounds) {
            {"profile", "warm_up_steps", 1, 0},
            {"profile", "warm_up_steps", 1000, 1e300},
            {"smoke", "rows", 1000000, 1000001},
+           {"generate", "max_new_tokens", 8192, 8193},
+           {"generate", "max_new_tokens", 1, 0},
+           {"generate", "temperature", 100, 0},
+           {"generate", "top_p", 0, -0.1},
+           {"generate", "top_p", 1, 1.1},
+           {"generate", "min_p", 1, "NaN"},
+           {"generate", "top_k", 0, -1},
+           {"generate", "repetition_penalty", 100, 101},
+           {"generate", "do_sample", true, 1},
+           {"generate", "raw", true, "true"},
+           {"generate", "stop_strings", std::string(256, 'a'), ""},
+           {"generate", "seed", 2147483647, 2147483648},
        }) {
     const absl::Status last = CheckStudyOptions(c.study, {{c.field, c.last}});
     EXPECT_TRUE(last.ok()) << c.study << " " << last;

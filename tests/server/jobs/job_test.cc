@@ -27,6 +27,7 @@ TEST(JobKind, EveryKindHasANameAndANumberOfItsOwn) {
 TEST(JobKind, TheNumbersAreKept) {
   EXPECT_EQ(report::Numbered(kJobKinds, 1), JobKind::kTraining);
   EXPECT_EQ(report::Numbered(kJobKinds, 6), JobKind::kSmoke);
+  EXPECT_EQ(report::Numbered(kJobKinds, 8), JobKind::kGenerate);
   for (const int64_t number : {0, 7, 99}) {  // 7 was one
     EXPECT_EQ(report::Numbered(kJobKinds, number), std::nullopt);
   }

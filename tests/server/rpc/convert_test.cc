@@ -400,12 +400,15 @@ TEST(StudyCodec, AContradictionHasNoKind) {
 TEST(StudyCodec, EveryKindGoesThereAndBack) {
   for (const jobs::JobKind kind : jobs::kAllJobKinds) {
     if (!jobs::IsStudy(kind)) continue;
+    const std::string options = kind == jobs::JobKind::kGenerate
+                                    ? R"({"raw":true,"top_k":0})"
+                                    : R"({"thresholds":{"smoke.epochs":3}})";
     v1::Study study;
-    DecodeStudy(kind, R"({"thresholds":{"smoke.epochs":3}})", study);
+    DecodeStudy(kind, options, study);
     v1::SubmitRequest request;
     *request.mutable_study() = study;
     EXPECT_EQ(KindOf(request), kind) << jobs::Name(kind);
-    EXPECT_EQ(EncodeStudy(study), R"({"thresholds":{"smoke.epochs":3}})");
+    EXPECT_EQ(EncodeStudy(study), options);
     v1::StudyResult result;
     const std::string name(jobs::Name(kind));
     EXPECT_TRUE(
