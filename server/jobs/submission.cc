@@ -216,6 +216,15 @@ std::string DescribeEstimate(const spec::TrainSpec& spec,
       spec::TrainableParameterCount(spec, model), " trainable parameters");
 }
 
+// The weights, a forward over the prompts, and the keys and values of a batch:
+// core/generate, MostRows.
+int64_t GenerationMemory(const spec::TrainSpec& spec,
+                         const spec::ModelConfig& model) {
+  constexpr int64_t kCacheBytes = int64_t{1} << 30;
+  const spec::MemoryEstimate estimate = spec::EstimateMemory(spec, model);
+  return estimate.base_weights_bytes + estimate.evaluation_bytes + kCacheBytes;
+}
+
 // The model with which to check the job; replaces names by the results' paths.
 absl::StatusOr<JobFiles::Model> FindModelOf(spec::TrainSpec& spec,
                                             JobFolders& folders,
@@ -341,8 +350,10 @@ absl::StatusOr<Submission> CheckTraining(const SubmitRequest& request,
   }
   spec.model = model.folder;
   submission.model_lease = std::move(model.lease);
-  submission.memory_bytes =
-      LeastMemory(AtLongestRow(spec, job_id, inputs, files), model.config);
+  const spec::TrainSpec longest = AtLongestRow(spec, job_id, inputs, files);
+  const bool generates = request.kind == JobKind::kGenerate;
+  submission.memory_bytes = generates ? GenerationMemory(longest, model.config)
+                                      : LeastMemory(longest, model.config);
   // A probe or a batch sweep exists to find out what fits.
   const bool finds_out =
       request.kind == JobKind::kProbe || request.kind == JobKind::kBatchSweep;
@@ -358,7 +369,10 @@ absl::StatusOr<Submission> CheckTraining(const SubmitRequest& request,
   submission.input_stamps = InputStamps(spec, files);
   RETURN_IF_ERROR(CheckStored(submission.spec_json));
   submission.links = inputs.Links();
-  submission.note = DescribeEstimate(spec, model.config);
+  submission.note =
+      generates ? absl::StrCat("estimated device memory ",
+                               base::BytesText(submission.memory_bytes))
+                : DescribeEstimate(longest, model.config);
   return submission;
 }
 
