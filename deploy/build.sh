@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Configures and builds mpsd, mpsctl and mpsd-worker into build/release/bin,
-# after deploy/setup.sh.
+# after deploy/setup.sh. `deploy/build.sh mpsctl` needs no other command before
+# it: without torch it installs what mpsctl needs and configures mpsctl alone.
 #
 #   deploy/build.sh [--tests | --preset NAME] [TARGET…]
 #     --tests        also the tests; they remain enabled in this tree until it
@@ -76,13 +77,21 @@ announce() {
     printf 'build: mpsctl alone, for a laptop: deploy/build.sh mpsctl\n'
 }
 
+client=OFF
+if [ "$*" = mpsctl ] &&
+  ! compgen -G "$root/build/venv/lib/python3*/site-packages/torch" >/dev/null
+then
+  client=ON
+  [ -e "$root/build/npm/run_page/installed.json" ] ||
+    "$root/deploy/setup.sh" --client
+fi
 jobs="${MPSD_JOBS:-$(jobs_by_memory)}"
 if [ -r "$root/build/rust-path" ]; then
   PATH="$(cat "$root/build/rust-path"):$PATH"
   export PATH
 fi
 
-arguments=()
+arguments=("-DMPSD_CLIENT_ONLY=$client")
 case "${1:-}" in
   --tests)
     shift

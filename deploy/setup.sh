@@ -5,7 +5,8 @@
 # with the pinned torch wheel, npm packages in build/npm. Unattended; only needs
 # root or sudo for packages. Completed steps are skipped, without network.
 #
-#   deploy/setup.sh [--demo] [--tests] [--no-packages]
+#   deploy/setup.sh [--client] [--demo] [--tests] [--no-packages]
+#     --client       only what mpsctl needs: neither Rust nor torch
 #     --demo         also the Python packages that deploy/demo.sh uses
 #     --tests        also what the tests need (includes --demo)
 #     --no-packages  leave system packages and Rust to you
@@ -21,17 +22,17 @@ root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 venv="$root/build/venv"
 log="$root/build/setup.log"
 
-APT_PACKAGES="build-essential cmake ninja-build ccache pkg-config git
+APT_CLIENT_PACKAGES="build-essential cmake ninja-build ccache pkg-config git
   ca-certificates curl python3 python3-venv libgrpc++-dev libprotobuf-dev
-  protobuf-compiler protobuf-compiler-grpc libabsl-dev libsqlite3-dev
-  libsqlitecpp-dev libspdlog-dev prometheus-cpp-dev nlohmann-json3-dev
-  libcli11-dev libssl-dev libpcre2-dev libpng-dev libjpeg-dev
-  libwebp-dev zlib1g-dev"
+  protobuf-compiler protobuf-compiler-grpc libabsl-dev nlohmann-json3-dev
+  libcli11-dev libssl-dev libpcre2-dev"
+APT_PACKAGES="libsqlite3-dev libsqlitecpp-dev libspdlog-dev prometheus-cpp-dev
+  libpng-dev libjpeg-dev libwebp-dev zlib1g-dev"
 APT_TEST_PACKAGES="libgtest-dev libgmock-dev prometheus
   prometheus-alertmanager zsh fish openssh-client openssh-server"
-BREW_PACKAGES="cmake ninja ccache pkgconf grpc protobuf abseil sqlite
-  sqlitecpp spdlog prometheus-cpp nlohmann-json cli11 openssl@3
-  pcre2 libpng jpeg-turbo webp"
+BREW_CLIENT_PACKAGES="cmake ninja ccache pkgconf grpc protobuf abseil
+  nlohmann-json cli11 openssl@3 pcre2"
+BREW_PACKAGES="sqlite sqlitecpp spdlog prometheus-cpp libpng jpeg-turbo webp"
 BREW_TEST_PACKAGES="googletest prometheus fish"
 BREW_PYTHON="python@3.13"
 
@@ -45,7 +46,7 @@ die() {
 # shellcheck source=deploy/packages.sh
 . "$root/deploy/packages.sh"
 
-usage() { sed -n '3,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '3,15s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
 # --- Rust --------------------------------------------------------------------
 
@@ -276,6 +277,7 @@ browser() {
 # is installed already.
 announce() {
   local gigabytes=1.6
+  [ "$client" = no ] || return 0
   [ "$(venv_version torch)" != "$TORCH_VERSION" ] || return 0
   [ "$tests" = no ] || gigabytes=1.8
   say "the first time stores $gigabytes GB in build/venv"
@@ -288,11 +290,13 @@ announce() {
 
 # --- all of it ---------------------------------------------------------------
 
+client=no
 demo=no
 tests=no
 manage_packages=yes
 for argument in "$@"; do
   case "$argument" in
+    --client) client=yes ;;
     --demo) demo=yes ;;
     --tests) demo=yes tests=yes ;;
     --no-packages) manage_packages=no ;;
@@ -314,23 +318,26 @@ printf '=== deploy/setup.sh %s, %s\n' "$*" "$(date)" >>"$log"
 announce
 if [ "$manage_packages" = yes ]; then
   if [ "$system" = Darwin ]; then
-    packages="$BREW_PACKAGES $BREW_PYTHON"
+    packages="$BREW_CLIENT_PACKAGES $BREW_PYTHON"
+    [ "$client" = yes ] || packages="$packages $BREW_PACKAGES"
     [ "$tests" = no ] || packages="$packages $BREW_TEST_PACKAGES"
     # shellcheck disable=SC2086  # a list of words
     brew_packages $packages
   elif command -v apt-get >/dev/null 2>&1; then
-    packages="$APT_PACKAGES"
+    packages="$APT_CLIENT_PACKAGES"
+    [ "$client" = yes ] || packages="$packages $APT_PACKAGES"
     [ "$tests" = no ] || packages="$packages $APT_TEST_PACKAGES"
     # shellcheck disable=SC2086  # a list of words
     apt_packages $packages
   else
     die "neither apt-get nor brew here: install the equivalents of" \
-      "$APT_PACKAGES $APT_TEST_PACKAGES cargo, then run with --no-packages"
+      "$APT_CLIENT_PACKAGES $APT_PACKAGES $APT_TEST_PACKAGES cargo," \
+      "then run with --no-packages"
   fi
 fi
-rust
+[ "$client" = yes ] || rust
 venv
-torch
+[ "$client" = yes ] || torch
 requirements requirements-build.txt
 npm_packages core/report run_page
 [ "$demo" = no ] || requirements requirements-demo.txt

@@ -56,7 +56,8 @@ class BuildTest(unittest.TestCase):
         for file, text in ((programs / "ninja", NINJA),
                            (programs / "cmake", CMAKE),
                            (programs / "ctest", CTEST),
-                           (self.root / "deploy/setup.sh", "#!/bin/sh\n")):
+                           (self.root / "deploy/setup.sh",
+                            '#!/bin/sh\necho "setup: $*" >>"$LOG"\n')):
             file.write_text(text, encoding="utf-8")
             file.chmod(0o755)
         self.log = self.root / "log"
@@ -85,6 +86,18 @@ class BuildTest(unittest.TestCase):
         for what in ("1 of 3", "Building", "Entering directory"):
             self.assertNotIn(what, done.stdout)
         self.assertIn(" mpsd\n", self.logged())
+
+    def test_the_client_alone_needs_no_torch(self):
+        self.build("mpsctl")
+        self.assertIn("setup: --client\n", self.logged())
+        self.assertIn("-DMPSD_CLIENT_ONLY=ON", self.logged())
+        self.log.unlink()
+        self.build("mpsctl", "mpsd")
+        (self.root / "build/venv/lib/python3.1/site-packages/torch").mkdir(
+            parents=True)
+        self.build("mpsctl")
+        self.assertNotIn("setup:", self.logged())
+        self.assertNotIn("CLIENT_ONLY=ON", self.logged())
 
     def test_the_first_build_says_its_steps_and_no_time(self):
         done = self.build("mpsd", NINJA_STEPS="480")
