@@ -67,6 +67,8 @@ class Puller {
   // Whether some revision of the model is being pulled: then the model cannot
   // be removed.
   virtual bool IsPulling(const std::string& id) = 0;
+  // Whether the machine has what pulls need, a Hugging Face client.
+  virtual bool CanPull() const = 0;
 };
 
 // A model in a Hugging Face cache: its id, the commit of a snapshot and when
@@ -109,6 +111,7 @@ class ModelBook {
   // FailedPrecondition if jobs get a pushed model by this name, so that a pull
   // of it would change nothing.
   absl::Status CheckMayPull(const std::string& name);
+  bool CanPull() const { return puller_ != nullptr && puller_->CanPull(); }
 
   // PushedModels::Push; then removes revisions that no job uses any more.
   struct Pushed {

@@ -120,6 +120,9 @@ class Puller final : public models::Puller {
       const models::PullRequest& request, std::function<void()> wake) override;
   absl::Status Cancel(const models::PullRequest& request) override;
   bool IsPulling(const std::string& id) override;
+  bool CanPull() const override {
+    return FindHf(options_.command, options_.environment).ok();
+  }
 
  private:
   struct Active {

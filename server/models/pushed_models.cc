@@ -145,6 +145,9 @@ ModelFacts FactsOf(const absl::StatusOr<spec::ModelFolder>& model) {
   }
   facts.family = model->config.model_type;
   facts.parameters = spec::ParameterCount(model->config);
+  if (model->config.family != spec::Family::kVision) {
+    facts.max_row_tokens = model->config.max_row_tokens();
+  }
   for (const auto& [task, name] : kTasks) {
     const spec::TrainSpec spec = DefaultJob(task);
     if (absl::Status s = spec::CheckTask(spec, model->config); !s.ok()) {
@@ -167,7 +170,7 @@ ModelFacts FactsOf(const absl::StatusOr<spec::ModelFolder>& model) {
 }
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ModelFacts, family, parameters, tasks,
-                                   problem, least_memory_bytes)
+                                   problem, least_memory_bytes, max_row_tokens)
 
 namespace {
 

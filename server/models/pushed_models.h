@@ -46,6 +46,7 @@ struct ModelFacts {
   // The least device memory in bytes that LoRA takes with job.json's defaults
   // and auto_find_batch_size; 0: unknown.
   int64_t least_memory_bytes = 0;
+  int64_t max_row_tokens = 0;  // as ModelConfig's; 0: unknown, or of images
 };
 
 // Of what ReadModelFolder returned, which may take a second.

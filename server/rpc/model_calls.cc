@@ -34,6 +34,7 @@ void Fill(const models::ListedModel& model, const access::Rights& rights,
   for (const std::string& task : model.facts->tasks) out.add_tasks(task);
   out.set_problem(ValidUtf8(model.facts->problem));
   out.set_least_memory_bytes(model.facts->least_memory_bytes);
+  out.set_max_row_tokens(model.facts->max_row_tokens);
   if (model.fits) out.set_fits(*model.fits);
   ToProto(model.create_time, *out.mutable_create_time());
   if (rights.sees_own_alone()) return;
@@ -87,6 +88,7 @@ absl::Status ListModels(models::ModelBook& book, jobs::JobReader& reader,
   for (const models::ListedModel& model : listed) {
     Fill(model, rights, *response.add_models());
   }
+  response.set_can_pull(book.CanPull());
   return absl::OkStatus();
 }
 

@@ -85,6 +85,7 @@ class FakePuller final : public models::Puller {
     absl::MutexLock lock(&mutex_);
     return pulling_.contains(id);
   }
+  bool CanPull() const override { return true; }
 
   void Refuse(absl::Status why) {
     absl::MutexLock lock(&mutex_);
