@@ -144,7 +144,12 @@ absl::StatusOr<Job> Scheduler::Hold(const std::string& id,
   Turn turn(*this);
   turn.Wake(id);
   turn.AskForTick();
-  ASSIGN_OR_RETURN(RunningJob run, LoadQueued(id, "only a QUEUED job is held"));
+  ASSIGN_OR_RETURN(
+      RunningJob run,
+      LoadQueued(id,
+                 "only a QUEUED job is held; `mpsctl cancel` keeps a "
+                 "checkpoint of a RUNNING one, from which `mpsctl retry` "
+                 "resumes it"));
   if (run.job().held && run.job().hold_reason == why) return run.job();
   run.Held(why, clock_.Now());
   journal_.Add(id, absl::StrCat("held: ", why));

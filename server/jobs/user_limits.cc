@@ -2,6 +2,9 @@
 #include "server/jobs/user_limits.h"
 
 #include <algorithm>
+#include <iterator>
+#include <string_view>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -9,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "core/base/units.h"
+#include "core/spec/fields.h"
 #include "server/jobs/job_queue.h"
 
 namespace mpsd::jobs {
@@ -125,16 +129,22 @@ absl::Status SetLimit(UserLimits& limits, const std::string& key,
       : key == "keep-bytes"   ? &limits.keep.bytes
                               : nullptr;
   if (figure == nullptr) {
+    std::vector<std::string_view> keys(std::begin(kLimitKeys),
+                                       std::end(kLimitKeys));
+    keys.insert(keys.end(), std::begin(kKeepKeys), std::end(kKeepKeys));
+    const auto near = spec::NearestName(key, keys);
     return absl::InvalidArgumentError(absl::StrCat(
-        "'", key, "' is not a user limit: there are ",
-        absl::StrJoin(kLimitKeys, ", "), ", ", absl::StrJoin(kKeepKeys, ", ")));
+        "'", key, "' is not a user limit; ",
+        near ? absl::StrCat("did you mean '", std::string(*near), "'?")
+             : absl::StrCat("there are ", absl::StrJoin(kLimitKeys, ", "), ", ",
+                            absl::StrJoin(kKeepKeys, ", "))));
   }
   const bool bytes = key.ends_with("-bytes");
   const std::optional<int64_t> read =
       bytes ? base::ParseBytes(value) : Count(value);
   if (!read && value != kNone) {
     return Expected(bytes ? "a number of bytes, such as 5000 or 20GiB,"
-                          : "a number from 0 on",
+                          : "a number, 0 or more,",
                     value);
   }
   *figure = read;
@@ -170,12 +180,12 @@ absl::Status CheckPriority(const std::string& user, const UserLimits& limits,
       priority <= limits.highest_priority) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("priority: is ", priority, ", allowed for ", user, " are ",
-                   limits.lowest_priority == UserLimits().lowest_priority
-                       ? "those up to "
-                       : absl::StrCat(limits.lowest_priority, " to "),
-                   limits.highest_priority, WhoRaises(user, "priority")));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "priority: ", priority, " is not allowed; ", user, " may give ",
+      limits.lowest_priority == UserLimits().lowest_priority
+          ? "up to "
+          : absl::StrCat(limits.lowest_priority, " to "),
+      limits.highest_priority, WhoRaises(user, "priority")));
 }
 
 absl::Status CheckUploads(const std::string& user, const UserLimits& limits,

@@ -26,11 +26,12 @@ async function ask(path) {
 // --- texts -------------------------------------------------------------------
 
 function durationText(seconds) {
+  const two = (number) => String(number).padStart(2, "0");
   const whole = Math.max(0, Math.round(seconds));
   if (whole < 60) return `${whole}s`;
-  if (whole < 3600) return `${Math.floor(whole / 60)}m${whole % 60}s`;
+  if (whole < 3600) return `${Math.floor(whole / 60)}m${two(whole % 60)}s`;
   const hours = Math.floor(whole / 3600);
-  if (hours < 48) return `${hours}h${Math.floor(whole % 3600 / 60)}m`;
+  if (hours < 48) return `${hours}h${two(Math.floor(whole % 3600 / 60))}m`;
   return `${Math.floor(hours / 24)}d`;
 }
 

@@ -432,7 +432,8 @@ class MergeTest : public PlanMakerTest {
                   const std::string& script = "") {
     const absl::Status status = Merge(script).status();
     EXPECT_EQ(status.code(), code);
-    EXPECT_THAT(std::string(status.message()), HasSubstr(why));
+    EXPECT_THAT(std::string(status.message()),
+                testing::AllOf(HasSubstr(why), Not(HasSubstr("\\n"))));
     EXPECT_TRUE(!fs::exists(options_.merges_dir) ||
                 fs::is_empty(options_.merges_dir));
   }
