@@ -29,8 +29,9 @@ test("hyperparameters are those that a spec has and its method reads", () => {
   const lora = {r: 16, target_modules: ["q_proj"]};
   const training = {learning_rate: 2e-4, packing: false, seed: null};
   const dataset = {train: "t.jsonl"};
-  assert.deepEqual(page.hyperparameters({dataset, lora, training}).flat(),
-    ["lora.r", "16", "lora.target_modules", '["q_proj"]',
+  const quantization_config = {bnb_4bit_quant_type: "nf4"};
+  assert.deepEqual(page.hyperparameters({dataset, lora, quantization_config,
+    training}).flat(), ["lora.r", "16", "lora.target_modules", '["q_proj"]',
       "training.learning_rate", "0.0002"]);
   assert.deepEqual(page.hyperparameters({fine_tune_type: "head", lora}).flat(),
     ["fine_tune_type", "head"]);
