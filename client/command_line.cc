@@ -271,8 +271,17 @@ std::string NoOption(const std::string& word, const CLI::App& verb,
   }
   std::string_view name = std::string_view(word).substr(0, word.find('='));
   name.remove_prefix(std::min(name.find_first_not_of('-'), name.size()));
-  const auto near = spec::NearestName(name, names);
+  auto near = spec::NearestName(name, names);
+  for (const std::string_view known : names) {
+    if (!near && name.size() > 1 && known.starts_with(name)) near = known;
+  }
   const std::string what = absl::StrCat("no option ", Printable(word));
+  for (const CLI::App* other : program.get_subcommands(nullptr)) {
+    if (!near && name == other->get_name()) {
+      return absl::StrCat(what, "; did you mean `mpsctl ", other->get_name(),
+                          "`?");
+    }
+  }
   return near ? absl::StrCat(what, "; did you mean --", std::string(*near), "?")
               : what;
 }
@@ -289,6 +298,12 @@ std::string Complaint(const CLI::App& program, const CLI::App& verb,
   }
   const bool extras =
       error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
+  if (error.get_name() == "ConversionError") {
+    // "Could not convert: --limit = many"
+    return absl::StrReplaceAll(error.what(),
+                               {{"Could not convert: ", ""},
+                                {" = ", ": expected a whole number, not "}});
+  }
   if (!extras && error.get_name() != "RequiredError") return error.what();
   const std::vector<std::string> words = program.remaining();
   for (const std::string& word : program.remaining(/*recurse=*/true)) {

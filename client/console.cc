@@ -536,6 +536,11 @@ std::string HowToReach(const Address& address) {
                         ": choose a shorter --state-dir.");
   }
   const int holder = HolderOf(dir);
+  if (holder <= 0 && !absl::EndsWith(path, "/mpsd.sock")) {
+    return absl::StrCat("Check the path: mpsd's socket is mpsd.sock in its ",
+                        "state folder; or name another with --server ADDRESS, "
+                        "MPSD_SERVER or --state-dir DIR.");
+  }
   return absl::StrCat(holder > 0
                           ? absl::StrCat("If process ", holder,
                                          " is mpsd, the file of its socket was "

@@ -236,12 +236,15 @@ ExitCode FailedCall(const Console& console, const std::string& id,
   }
   v1::Job job;
   const bool ended = GetJob(console, id, &job).ok() && IsFinal(job.state());
+  const bool none = job.has_checkpoint_step() && job.checkpoint_step() == 0;
   return console.Fail(
       ExitCode::kNotFound, status.error_message(),
       absl::StrCat(
           ended ? ""
                 : absl::StrCat("Wait for it with `mpsctl watch ", id, "`. "),
-          "Its checkpoints: `mpsctl download ", id, " --checkpoints`."));
+          none ? ""
+               : absl::StrCat("Its checkpoints: `mpsctl download ", id,
+                              " --checkpoints`.")));
 }
 
 void PrintReceived(const Console& console, const std::string& id,

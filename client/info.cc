@@ -125,8 +125,10 @@ void PrintInfo(const v1::InfoResponse& info, const v1::WhoAmIResponse& who,
         absl::StrCat(info.version(), " at ", console.daemon.address().target,
                      ", up ", Seconds(up)));
   PrintIdentity(who, console);
-  Field(out, "worker", info.worker_version());
-  Field(out, "torch", info.torch_version());
+  if (!info.worker_version().empty()) {
+    Field(out, "worker", info.worker_version());
+    Field(out, "torch", info.torch_version());
+  }
   Field(out, "device", DeviceText(info));
   Field(out, "platform", info.platform());
   if (const std::string host = HostText(info.host()); !host.empty()) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -191,6 +192,9 @@ bool IsOneOf(const std::string& name, const char* names) {
   return absl::StrContains(names,
                            absl::StrCat("|", absl::AsciiStrToLower(name), "|"));
 }
+constexpr char kColumnsOfTasks[] =
+    "PROMPT,ANSWER or TEXT for a language model, TEXT,LABEL or "
+    "TEXT,TEXT,LABEL for a classifier";
 constexpr char kLabelNames[] =
     "|label|labels|class|category|intent|topic|sentiment|target|score|";
 constexpr char kEvaluations[] = "|eval|validation|valid|val|dev|";
@@ -283,8 +287,8 @@ class FirstJob {
     for (const fs::path& file : parts.train) {
       RETURN_IF_ERROR(sample_.Read(file));
     }
-    AddData(parts, absl::StrCat(sample_.cut ? "more than " : "", sample_.rows,
-                                " rows"));
+    AddData(parts, absl::StrCat(sample_.cut ? "more than " : "",
+                                CountOf(sample_.rows, "row")));
     return ChooseColumns();
   }
 
@@ -300,8 +304,7 @@ class FirstJob {
     const auto paths = [&](const std::vector<fs::path>& files) {
       Json list = Json::array();
       for (const fs::path& file : files) {
-        list.push_back(
-            (here ? file : fs::absolute(file)).lexically_normal().string());
+        list.push_back(NamedPath(here ? file : fs::absolute(file)).string());
       }
       return list;
     };
@@ -415,21 +418,28 @@ class FirstJob {
     Columns named;
     const std::vector<std::string> names =
         absl::StrSplit(options_.columns, ',');
+    std::vector<std::string_view> known;
+    for (const Column* column : all) known.push_back(column->name);
     for (const std::string& name : names) {
+      const size_t before = named.size();
       for (const Column* column : all) {
         if (column->name == name) named.push_back(column);
       }
+      if (named.size() > before) continue;
+      const auto near = spec::NearestName(name, known);
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--columns: no column ", base::Quotable(name), "; ",
+          near ? absl::StrCat("did you mean ", std::string(*near), "?")
+               : absl::StrCat("the columns are ", NamesOf(all))));
     }
-    const Column* label = named.empty() ? nullptr : named.back();
-    const bool labelled = named.size() > 1 && label->IsFew();
+    const Column* label = named.back();
+    const bool labelled =
+        named.size() > 2 || (named.size() > 1 && label->IsFew());
     if (task.empty()) task = labelled ? kTexts : kLanguage;
     const size_t least = task == kTexts ? 2 : 1;
-    if (named.size() != names.size() || named.size() < least ||
-        named.size() > least + 1) {
+    if (named.size() < least || named.size() > least + 1) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "--columns: expected PROMPT,ANSWER or TEXT for a language model, "
-          "TEXT,LABEL or TEXT,TEXT,LABEL for a classifier, of ",
-          NamesOf(all)));
+          "--columns: expected ", kColumnsOfTasks, ", of ", NamesOf(all)));
     }
     if (task == kTexts) named.pop_back();
     const bool pair = task == kLanguage && named.size() == 2;
@@ -474,9 +484,7 @@ class FirstJob {
           one ? ": separated by semicolons; save it with commas: "
               : ": the columns are not known: ",
           NamesOf(all),
-          one ? ""
-              : "; name them: --columns PROMPT,ANSWER or TEXT for a "
-                "language model, TEXT,LABEL for a classifier"));
+          one ? "" : absl::StrCat("; name them: --columns ", kColumnsOfTasks)));
     }
     const bool reads = task == kLanguage;
     AddShape(reads ? parts : texts, reads ? language.fields : classes.fields,
@@ -505,8 +513,9 @@ class FirstJob {
       longest += column->longest;
       lengths.push_back(absl::StrCat(
           Printable(column->name), ": ",
-          column->characters / std::max<int64_t>(column->filled, 1),
-          " characters on average, ", column->longest, " at most"));
+          CountOf(column->characters / std::max<int64_t>(column->filled, 1),
+                  "character"),
+          " on average, ", column->longest, " at most"));
     }
     const std::vector<std::string> parts = absl::StrSplit(names, ' ');
     for (size_t i = 0; i < parts.size(); ++i) {
@@ -560,12 +569,17 @@ ExitCode AddModel(const Console& console, const std::string& chosen,
           absl::StrCat("mpsd has no model for ", job->task,
                        " that fits its machine"),
           absl::StrCat(
-              "Send one with `mpsctl model push FOLDER`, let mpsd fetch one, "
-              "such as `mpsctl model pull ",
-              job->task == kImages  ? "google/vit-base-patch16-224"
-              : job->task == kTexts ? "google-bert/bert-base-uncased"
-                                    : "HuggingFaceTB/SmolLM2-135M-Instruct",
-              "`, or name one with --model."));
+              "Send one with `mpsctl model push FOLDER`, ",
+              !listed.can_pull()
+                  ? ""
+                  : absl::StrCat(
+                        "let mpsd fetch one, such as `mpsctl model pull ",
+                        job->task == kImages ? "google/vit-base-patch16-224"
+                        : job->task == kTexts
+                            ? "google-bert/bert-base-uncased"
+                            : "HuggingFaceTB/SmolLM2-135M-Instruct",
+                        "`, "),
+              "or name one with --model."));
     }
     field.value = best->name();
     const std::string fit = FitText(*best);
@@ -573,19 +587,27 @@ ExitCode AddModel(const Console& console, const std::string& chosen,
         absl::StrCat("the largest that fits", fit.empty() ? "" : "; ", fit);
   }
   job->fields.insert(job->fields.begin(), field);
+  for (const v1::Model& model : listed.models()) {
+    if (field.value != model.name() || model.max_row_tokens() <= 0) continue;
+    for (FirstJob::Field& one : job->fields) {
+      if (one.name != "training.max_length") continue;
+      one.value =
+          std::min<int64_t>(one.value.get<int64_t>(), model.max_row_tokens());
+    }
+  }
   const FirstJob::Field adapter[] = {
-      {"lora.r", 16, "the adapter's rank"},
+      {"lora.r", 16, "a usual rank of adapters"},
       {"lora.lora_alpha", 32, "twice the rank"},
       {"lora.target_modules", "all-linear", "every linear layer"},
-      {"training.num_train_epochs", 3, "passes over the data"},
+      {"training.num_train_epochs", 3, "usual for adapters"},
       {"training.learning_rate", 2e-4, "usual for adapters"}};
   job->fields.insert(job->fields.end(), std::begin(adapter), std::end(adapter));
   return ExitCode::kOk;
 }
 
-// Writes the fields to `file` and explains them.
-absl::Status Write(const Console& console, const std::string& file,
-                   const std::vector<FirstJob::Field>& fields) {
+// The text of the job.json, after an explanation of its fields.
+absl::StatusOr<std::string> JobText(
+    const Console& console, const std::vector<FirstJob::Field>& fields) {
   const auto text = [](const Json& value, int indent) {
     return value.dump(indent, ' ', false, Json::error_handler_t::replace);
   };
@@ -595,17 +617,17 @@ absl::Status Write(const Console& console, const std::string& file,
     RETURN_IF_ERROR(spec::SetField(json, field.name, field.value));
     table.Add({field.name, text(field.value, -1), field.why});
   }
-  RETURN_IF_ERROR(base::WriteFileAtomic(file, text(json, 2) + "\n"));
   if (console.json) {
     console.PrintJson(json);
   } else {
     console.Print(table);
-    console.out << "Wrote " << Printable(file) << ".\n" << std::flush;
   }
-  return absl::OkStatus();
+  console.out << std::flush;
+  return text(json, 2) + "\n";
 }
 
 ExitCode Init(const InitOptions& options, const Console& console) {
+  constexpr char kNothing[] = "Nothing was written.";
   std::error_code error;
   if (!options.force && fs::exists(options.output, error)) {
     return console.BadInput(
@@ -614,28 +636,38 @@ ExitCode Init(const InitOptions& options, const Console& console) {
   }
   FirstJob job(options);
   if (absl::Status s = job.Run(); !s.ok()) {
-    return console.BadInput(s, "Nothing was written.");
+    return console.BadInput(s, kNothing);
   }
   v1::ListModelsResponse listed;
   const grpc::Status status =
       console.daemon.Call(&ModelStub::ListModels, {}, &listed);
   ExitCode code = AddModel(console, options.model, status, listed, &job);
   if (code != ExitCode::kOk) return code;
-  if (absl::Status s = Write(console, options.output, job.fields); !s.ok()) {
+  const absl::StatusOr<std::string> text = JobText(console, job.fields);
+  if (!text.ok()) return console.BadInput(text.status(), kNothing);
+  std::ostringstream unused;
+  std::ostream& out = console.json ? unused : console.out;
+  if (status.ok()) {
+    const Console course{out, console.err, console.terminal, console.daemon};
+    code = PlanJob({.path = options.output, .text = *text}, course);
+  } else {
+    out << "No plan: "
+        << (status.error_code() == grpc::StatusCode::UNAVAILABLE
+                ? "no daemon answers"
+                : Printable(status.error_message()))
+        << ".\n";
+  }
+  if (code != ExitCode::kOk && code != ExitCode::kVerdictFail) {
+    console.err << kNothing << '\n';
+    return code;
+  }
+  if (absl::Status s = base::WriteFileAtomic(options.output, *text); !s.ok()) {
     return console.BadInput(s);
   }
-  if (console.json) return code;
-  if (status.ok()) {
-    code = PlanJob({.path = options.output}, console);
-  } else {
-    console.out << "No plan: "
-                << (status.error_code() == grpc::StatusCode::UNAVAILABLE
-                        ? "no daemon answers"
-                        : Printable(status.error_message()))
-                << ".\n";
+  out << "Wrote " << Printable(options.output) << ".\n";
+  if (code == ExitCode::kOk) {
+    out << "Next: `mpsctl submit " << Printable(options.output) << "`\n";
   }
-  if (code != ExitCode::kOk) return code;
-  console.out << "Next: `mpsctl submit " << Printable(options.output) << "`\n";
   return code;
 }
 
@@ -648,7 +680,8 @@ void DeclareInit(Command& verb, InitOptions& options) {
                   "As in job.json; default: the largest model of mpsd that\n"
                   "fits task and machine");
   verb.add_option("--columns NAMES", options.columns,
-                  "PROMPT,ANSWER or TEXT; of a classifier TEXT,LABEL");
+                  "PROMPT,ANSWER or TEXT; of a classifier TEXT,LABEL or\n"
+                  "TEXT,TEXT,LABEL");
   verb.add_option("--task TASK", options.task, "Default: by the columns")
       ->check(IsMember({kLanguage, kTexts}));
   verb.add_option("-o,--output FILE", options.output, "The job.json to write")

@@ -177,6 +177,13 @@ std::optional<std::string> ResolveJobId(const Console& console,
         absl::StrCat(quoted, " is too short: give at least ", limits::kIdPart,
                      " characters of the job's id, or its name"),
         see);
+  } else if (v1::FindJobsResponse gone;
+             past == PastJobs::kNo && text[0] != '@' &&
+             FindJobs(console, text, PastJobs::kToo, &gone, code) &&
+             gone.jobs_size() > 0) {
+    *code = console.Fail(
+        ExitCode::kNotFound, absl::StrCat("job ", quoted, " was deleted"),
+        absl::StrCat("Its record: `mpsctl show ", gone.jobs(0).id(), "`."));
   } else {
     *code = console.Fail(ExitCode::kNotFound,
                          text == kRunning ? "no job is running"
@@ -473,9 +480,8 @@ ExitCode AddNote(const std::string& id, const std::string& text,
   request.set_id(id);
   request.set_text(text);
   return console.Ask(&JobStub::AddNote, request, [&](const auto& response) {
-    const int notes = response.record().notes_size();
-    console.out << "Job " << id << " has " << notes
-                << (notes == 1 ? " note.\n" : " notes.\n");
+    console.out << "Job " << id << " has "
+                << CountOf(response.record().notes_size(), "note") << ".\n";
   });
 }
 
@@ -491,8 +497,9 @@ ExitCode ChangeTags(const std::string& id, const SetOptions& options,
     console.out << "Job " << id << " has "
                 << (tags.empty()
                         ? "no tags"
-                        : absl::StrCat("the tags ",
-                                       Printable(absl::StrJoin(tags, ", "))))
+                        : absl::StrCat(
+                              tags.size() == 1 ? "the tag " : "the tags ",
+                              Printable(absl::StrJoin(tags, ", "))))
                 << ".\n";
   });
 }
@@ -609,10 +616,6 @@ ExitCode DeleteOne(const std::string& id, const Console& console) {
   return ExitCode::kOk;
 }
 
-std::string CountOfJobs(int64_t count) {
-  return count == 1 ? "1 job" : absl::StrCat(Count(count), " jobs");
-}
-
 // What was deleted, or would be, and what stays.
 struct Deleted {
   std::vector<std::string> ids;
@@ -686,19 +689,19 @@ void Print(const Deleted& deleted, bool dry_run, const Console& console) {
     console.out << "Job " << id << " stays: " << Printable(why) << '\n';
   }
   if (dry_run) {
-    console.out << CountOfJobs(count) << " would be deleted"
+    console.out << CountOf(count, "job") << " would be deleted"
                 << FreedText(deleted) << ".\n";
   } else if (count == 0) {
     console.out << "No such jobs.\n";
   } else {
-    console.out << "Deleted " << CountOfJobs(count) << ", freed "
+    console.out << "Deleted " << CountOf(count, "job") << ", freed "
                 << base::BytesText(deleted.freed_bytes) << ".\n";
   }
 }
 
 // Whether the user confirms.
 ExitCode Ask(const Deleted& would, const Console& console) {
-  const std::string jobs = CountOfJobs(std::ssize(would.ids));
+  const std::string jobs = CountOf(std::ssize(would.ids), "job");
   const absl::StatusOr<std::string> answer = console.terminal.ask(
       absl::StrCat("Delete ", jobs, " with logs, checkpoints and results",
                    FreedText(would), "? (yes/no) "),
@@ -816,7 +819,7 @@ std::string ShortId(const v1::CollectionItem& item) {
 
 void PrintUse(const v1::PlanCollectionResponse& plan, const Console& console) {
   if (plan.fresh() > 0) {
-    console.out << CountOfJobs(plan.fresh())
+    console.out << CountOf(plan.fresh(), "job")
                 << " beyond the rules ended too recently; the first may be "
                    "removed at "
                 << DateTime(plan.fresh_until(), console.terminal.zone) << ".\n";

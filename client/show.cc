@@ -157,6 +157,7 @@ double Age(const ListRow& row) {
 std::string StateText(const v1::Job& job) {
   const bool cancels = job.cancel_requested() && !IsFinal(job.state());
   const std::string state = ShownState(job);
+  if (job.past()) return state + " (deleted)";
   if (cancels) return state + " (cancelling)";
   if (job.held()) return state + " (held)";
   if (!job.hold().empty()) return state + " (waits)";
@@ -204,7 +205,7 @@ absl::StatusOr<ListColumn> ListColumn::Parse(const std::string& name) {
   const auto near = spec::NearestName(
       name, std::vector<std::string_view>(names.begin(), names.end()));
   return absl::InvalidArgumentError(absl::StrCat(
-      "--columns ", base::Quotable(name), ": is not a column; ",
+      "--columns: no column ", base::Quotable(name), "; ",
       near ? absl::StrCat("did you mean ", std::string(*near), "?")
            : absl::StrCat("the columns are labels.NAME, metrics.NAME and ",
                           absl::StrJoin(names, ", "))));
@@ -791,10 +792,9 @@ void AddShape(Command* verb, ListOptions* options) {
       verb->add_option("-n,--limit N", options->limit, "At most this many")
           ->check(Range(1, 1000000))
           ->capture_default_str();
-  Option* page =
-      verb->add_option("--page N", options->page,
-                       "The page of this number, with --limit jobs each")
-          ->check(Range(1, 1000000));
+  Option* page = verb->add_option("--page N", options->page,
+                                  "Which page, of --limit jobs each")
+                     ->check(Range(1, 1000000));
   verb->add_flag("--all", options->all, "All of them")
       ->excludes(limit)
       ->excludes(page);
@@ -975,7 +975,10 @@ void PrintRecord(const Console& console, const v1::GetRecordResponse& shown) {
        DescribeRecord(record, /*results=*/false, console.terminal.zone)) {
     console.out << '\n';
     Table table({section.title, ""});
-    for (const auto& [name, value] : section.rows) table.Add({name, value});
+    for (const auto& [name, value] : section.rows) {
+      // Nothing is known of a job that has not begun.
+      if (record.attempt_count() > 0 || value != "-") table.Add({name, value});
+    }
     table.Print(console.out, 0);
   }
   PrintAttempts(console, record);
@@ -1097,7 +1100,10 @@ Json Shown(const v1::GetRecordResponse& response, const Console& console) {
   json["sha256"] = response.record().data().train_sha256().substr(0, 12);
   if (ValueAt(json, "fine_tune_type") != "lora") json["lora"] = nullptr;
   if (ValueAt(json, "task") != "IMAGE_CLS") {
-    json["tokens"] = ValueAt(json, "training.max_length");
+    json["tokens"] = ValueAt(json, "record.shape.max_length");
+    if (json["tokens"].is_null()) {
+      json["tokens"] = ValueAt(json, "training.max_length");
+    }
   }
   const Json steps = ValueAt(json, "training.max_steps");
   const bool bounded = steps.is_number() && steps > 0;

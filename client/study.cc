@@ -751,9 +751,9 @@ void PrintSteps(const v1::Plan& plan, std::ostream& out) {
            steps.gradient_accumulation_steps(),
            Count(std::round(steps.tokens_per_step()))));
   Line(out, "besides",
-       absl::StrFormat("%d evaluations, %d checkpoints, %d steps of warm-up",
-                       steps.evaluations(), steps.checkpoints(),
-                       steps.warmup_steps()));
+       absl::StrCat(CountOf(steps.evaluations(), "evaluation"), ", ",
+                    CountOf(steps.checkpoints(), "checkpoint"), ", ",
+                    CountOf(steps.warmup_steps(), "step"), " of warm-up"));
 }
 
 void PrintModel(const v1::Plan& plan, std::ostream& out) {
@@ -854,8 +854,9 @@ void PrintDisk(const v1::Plan& plan, std::ostream& out) {
   const v1::PlanDisk& disk = plan.disk();
   out << "Disk\n";
   std::string text = absl::StrCat(
-      BytesText(disk.total_bytes()), " at its most: ", disk.checkpoints_kept(),
-      " checkpoints of ", BytesText(disk.checkpoint_bytes()), ", the result ",
+      BytesText(disk.total_bytes()),
+      " at its most: ", CountOf(disk.checkpoints_kept(), "checkpoint"), " of ",
+      BytesText(disk.checkpoint_bytes()), ", the result ",
       BytesText(disk.result_bytes()));
   if (disk.has_free_bytes()) {
     absl::StrAppend(&text, "; ", BytesText(disk.free_bytes()), " free");
@@ -868,7 +869,7 @@ void PrintQueue(const v1::Plan& plan, const Console& console) {
   const v1::PlanQueue& queue = plan.queue();
   std::ostream& out = console.out;
   out << "Queue\n";
-  Line(out, "ahead", absl::StrCat(queue.jobs_ahead(), " jobs"));
+  Line(out, "ahead", CountOf(queue.jobs_ahead(), "job"));
   if (!queue.why().empty()) Line(out, "held", queue.why());
   if (queue.has_wait_seconds()) {
     Line(out, "wait", Seconds(queue.wait_seconds()));
@@ -1418,7 +1419,7 @@ absl::StatusOr<std::vector<SweepJob>> MakeSweepJobs(
         limits::kNameBytes);
     job.spec_json = Dump(spec, 2);
     if (status.ok()) {
-      status = spec::ParseTrainSpec(job.spec_json, "its spec").status();
+      status = spec::ParseTrainSpec(job.spec_json, "").status();
     }
     if (!status.ok()) {
       return absl::InvalidArgumentError(
@@ -1776,7 +1777,7 @@ std::vector<Verb> StudyVerbs() {
   return {
       {"smoke", "Ten short epochs of a slice: is memory stable?",
        Takes(DeclareSmoke, RunSmoke), "mpsctl check smoke job.json"},
-      {"devices", "Is MPS or CUDA faster than the CPU, and as right?",
+      {"devices", "Is MPS or CUDA faster than the CPU, and as exact?",
        Takes(DeclareCompareDevices, Compare),
        "mpsctl check devices job.json --steps 50"},
       {"profile", "Where the time of a job's steps goes, and why",

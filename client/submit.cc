@@ -823,6 +823,15 @@ std::string DataKind(const fs::path& file) {
   return end == ".jsonl" || end == ".json" ? "JSON" : "";
 }
 
+fs::path NamedPath(const fs::path& path, const fs::path& base) {
+  const fs::path normal = path.lexically_normal();
+  if (normal.empty() || (normal != "." && *--normal.end() != "..")) {
+    return normal;
+  }
+  std::error_code error;
+  return fs::weakly_canonical(fs::absolute(base / path, error), error);
+}
+
 absl::StatusOr<std::vector<std::string>> FindDataFiles(
     const fs::path& folder, const std::string& except) {
   std::set<std::string> names, kinds, others;
@@ -872,9 +881,16 @@ class Collector {
         {"dataset.eval", dataset.eval},
         {"dataset.predict", dataset.predict}};
     for (const auto& [field, paths] : sets) {
-      for (const std::string& path : paths) {
+      std::vector<std::string> named = paths;
+      for (std::string& path : named) {
+        const fs::path name = NamedPath(path, base_);
+        if (name != fs::path(path).lexically_normal()) path = name.string();
         RETURN_IF_ERROR(AddData(field, path));
       }
+      if (named == paths) continue;
+      auto json = nlohmann::ordered_json::parse(job_.spec_json);
+      RETURN_IF_ERROR(spec::SetField(json, field, named));
+      job_.spec_json = json.dump(2);
     }
     absl::Status status = AddPlace("adapter", spec_.adapter);
     if (status.ok()) status = AddChatTemplate();
@@ -1046,6 +1062,10 @@ absl::StatusOr<std::string> ReadSpec(const std::string& path) {
                      "; `mpsctl init DATA` writes a job.json for your data"));
   }
   const std::string end = fs::path(path).extension().string();
+  if (end == ".yaml" || end == ".yml") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ": YAML, which mpsd does not read; write the job as JSON"));
+  }
   if (fs::is_directory(status) || !spec::CheckKindIsRead(path, "").ok() ||
       (end != ".json" && !DataKind(path).empty())) {
     return absl::InvalidArgumentError(
@@ -1075,7 +1095,10 @@ std::vector<std::string> WithOptions(std::vector<std::string> set,
 
 // The text of job.json, changed; *origin is what errors call it.
 absl::StatusOr<std::string> ReadJob(const JobFile& job, std::string* origin) {
-  ASSIGN_OR_RETURN(std::string text, ReadSpec(job.path));
+  std::string text = job.text;
+  if (text.empty()) {
+    ASSIGN_OR_RETURN(text, ReadSpec(job.path));
+  }
   *origin = job.path == kStandardInput ? "standard input" : job.path;
   const auto set = WithOptions(job.set, job.name, job.model);
   if (set.empty() && job.unset.empty()) return text;
@@ -1490,8 +1513,9 @@ void DeclareEdits(Command& verb, std::vector<std::string>& set,
 }  // namespace
 
 void DeclareJobFile(Command& verb, JobFile& job) {
-  verb.add_argument("JOB", job.path, "The job.json; -: standard input")
-      ->check(Given);
+  verb.add_option("JOB", job.path, "The job.json; -: standard input")
+      ->check(Given)
+      ->capture_default_str();
   DeclareEdits(verb, job.set, job.unset);
   verb.add_option("--model MODEL", job.model, "The model, as in job.json");
   verb.add_flag("--rehash", job.rehash,
@@ -1643,8 +1667,7 @@ absl::Status Change(const CloneOptions& options, v1::SubmitRequest& request) {
       std::string spec,
       EditSpec(request.spec_json(), WithOptions(options.set, options.name, ""),
                options.unset));
-  ASSIGN_OR_RETURN(const auto parsed,
-                   spec::ParseTrainSpec(spec, "the clone's job.json"));
+  ASSIGN_OR_RETURN(const auto parsed, spec::ParseTrainSpec(spec, ""));
   request.set_spec_json(std::move(spec));
   DropUnusedInputs(request);
   // A label of the command line replaces the job's.

@@ -138,11 +138,13 @@ bool LacksUpload(const grpc::Status& status);
 
 // How a command line names a job: a job.json, and what to change in it.
 struct JobFile {
-  std::string path;  // "-": standard input, with paths of the current folder
+  // "-": standard input, with paths of the current folder.
+  std::string path = "job.json";
   std::vector<std::string> set = {}, unset = {};  // as for EditSpec
   // Fields that have an option of their own; empty: as in job.json.
   std::string name = {}, model = {};
   bool rehash = false;
+  std::string text = {};  // the file's, if it has not been written yet
 };
 
 // Adds the positional JOB and the options of a JobFile, except --name.
@@ -166,6 +168,11 @@ std::string DataKind(const std::filesystem::path& file);
 absl::StatusOr<std::vector<std::string>> FindDataFiles(
     const std::filesystem::path& folder,
     const std::string& except = "job.json");
+
+// `path`, normalised, or the whole path if it has no name, as "." and "../..":
+// mpsd keeps a folder by its name. `base`: what a relative path is relative to.
+std::filesystem::path NamedPath(const std::filesystem::path& path,
+                                const std::filesystem::path& base = "");
 
 // A job.json that is ready to be sent.
 struct PreparedJob {

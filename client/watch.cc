@@ -103,11 +103,12 @@ void EventPrinter::Print(const v1::JobEvent& event) {
   }
 }
 
-void EventPrinter::PrintWaiting(const std::string& text) {
+void EventPrinter::PrintWaiting(const std::string& what,
+                                const std::string& text) {
   if (console_.terminal.is_tty) return line_.Draw(text);
   const absl::Time now = console_.terminal.clock->Now();
-  if (text == waiting_ || now < next_waiting_) return;
-  waiting_ = text;
+  if (what == waiting_ || now < next_waiting_) return;
+  waiting_ = what;
   // A text with the free bytes of a disk changes at each look.
   next_waiting_ = now + absl::Seconds(30);
   console_.out << absl::FormatTime("%H:%M:%S", now, console_.terminal.zone)
@@ -318,9 +319,10 @@ class Watcher {
     waits_ = job.state() == v1::JOB_STATE_QUEUED;
     if (waits_) {
       const Terminal& terminal = console_.terminal;
-      printer_.PrintWaiting(
-          StatusText(job, terminal.clock->Now(), terminal.zone,
-                     terminal.is_tty ? RunningEta(console_, job) : ""));
+      const auto text = [&](const std::string& eta) {
+        return StatusText(job, terminal.clock->Now(), terminal.zone, eta);
+      };
+      printer_.PrintWaiting(text(""), text(RunningEta(console_, job)));
     }
     return status;
   }

@@ -28,8 +28,8 @@ class EventPrinter {
 
   void Print(const v1::JobEvent& event);
   // What the job waits for: on a terminal in the last line, elsewhere as a line
-  // when it changes, at most every 30 seconds.
-  void PrintWaiting(const std::string& text);
+  // when `what`, the text without its ETA, changes, at most every 30 seconds.
+  void PrintWaiting(const std::string& what, const std::string& text);
   // Removes the bar, so that other code can print.
   void Clear() { line_.Clear(); }
 

@@ -119,6 +119,11 @@ std::string Count(double value) {
   return value < 0 ? "-" + digits : digits;
 }
 
+std::string CountOf(int64_t count, const std::string& what) {
+  return absl::StrCat(Count(static_cast<double>(count)), " ", what,
+                      count == 1 ? "" : "s");
+}
+
 std::string Percent(double ratio, int decimals, const char* unit) {
   return absl::StrFormat("%.*f%s", decimals, 100 * ratio, unit);
 }
@@ -294,7 +299,8 @@ std::string AdviceAfterFailure(const v1::Job& job) {
   const std::string& reason = job.exit_reason();
   const std::string clone = absl::StrCat("`mpsctl clone ", job.id(), " --set ");
   if (reason == "Rejected") {
-    return absl::StrCat("Mend the data or job.json and submit it again; ",
+    if (job.kind() == v1::JOB_KIND_DEVICE_COMPARISON) return "";
+    return absl::StrCat("Correct the data or job.json, and submit it again; ",
                         clone, "FIELD=VALUE` changes a field.");
   }
   if (reason == "OutOfMemory") {
@@ -651,6 +657,7 @@ std::string StatusText(const v1::Job& job, absl::Time now, absl::TimeZone zone,
   const int place = job.queue_position();
   std::string text = runs ? PauseText(job.pause(), now) : "";
   if (text.empty()) text = StateName(job.state());
+  if (job.past()) Add(text, "deleted");
   if (job.cancel_requested() && !IsFinal(job.state())) Add(text, "cancelling");
   if (job.has_queue_position()) {
     Add(text, place == 0 ? "next" : absl::StrCat(place, " ahead of it"));

@@ -42,6 +42,8 @@ bool IsStudy(v1::JobKind kind);
 std::string Seconds(double seconds);
 std::string Seconds(absl::Duration time);
 std::string Count(double value);  // "1,234"
+// "1 file", "1,234 files".
+std::string CountOf(int64_t count, const std::string& what);
 // "12.3 %"
 std::string Percent(double ratio, int decimals = 1, const char* unit = " %");
 std::string OrDash(const std::string& text);  // "-" for an empty text

@@ -264,8 +264,11 @@ absl::Status Findings::ToStatus(std::string_view origin) const {
   constexpr size_t kMaxShown = 20;
   std::string message;
   for (size_t i = 0; i < std::min(sorted.size(), kMaxShown); ++i) {
-    message += base::Cat(i == 0 ? "" : "\n", origin, ":", sorted[i].line, ": ",
-                         base::Printable(sorted[i].text));
+    message += i == 0 ? "" : "\n";
+    // Without an origin, nobody sees the text that has the lines.
+    if (!origin.empty())
+      message += base::Cat(origin, ":", sorted[i].line, ": ");
+    message += base::Printable(sorted[i].text);
   }
   if (sorted.size() > kMaxShown) {
     message += base::Cat("\n… and ", sorted.size() - kMaxShown, " more");

@@ -52,6 +52,7 @@ TEST_F(AppTest, WhatIsNoVerbIsAnsweredWithOne) {
             "no verb compare-devices; use `mpsctl check devices`"},
            {{"pin", "X"}, "no verb pin; use `mpsctl set ID --pin`"},
            {{"tail", "X"}, "no verb tail; use `mpsctl logs -f`"},
+           {{"get", "X"}, "no verb get; use `mpsctl show`"},
            {{"--json", "sumbit", "job.json"},
             "no verb sumbit; did you mean `mpsctl submit`?"},
            {{"smokee"}, "no verb smokee; did you mean `mpsctl check smoke`?"},
@@ -69,6 +70,15 @@ TEST_F(AppTest, WhatIsNoVerbIsAnsweredWithOne) {
                     "See `mpsctl model --help`.\n"));
   EXPECT_THAT(RunBare({"download", "x", "--merge", "--output=y"}),
               Fails(2, HasSubstr("no option --merge; did you mean --merged?")));
+  EXPECT_THAT(
+      RunBare({"submit", "--prio", "5"}),
+      Fails(2, HasSubstr("no option --prio; did you mean --priority?")));
+  EXPECT_THAT(RunBare({"list", "--watch"}),
+              Fails(2, HasSubstr("no option --watch; did you mean `mpsctl "
+                                 "watch`?")));
+  EXPECT_THAT(RunBare({"submit", "--priority", "high"}),
+              Fails(2, HasSubstr("mpsctl: --priority: expected a whole number, "
+                                 "not high\n")));
   EXPECT_THAT(RunBare({"admin", "token", "lend"}).err,
               EndsWith("See `mpsctl admin token --help`.\n"));
 }

@@ -48,6 +48,12 @@ TEST_F(ConsoleTest, AFailureSaysWhatToDo) {
        "ADDRESS, MPSD_SERVER or --state-dir DIR.\n",
        ExitCode::kUnreachable},
       {StatusCode::UNAVAILABLE,
+       {"unix:/srv/none", "/srv/none"},
+       "cannot reach mpsd at unix:/srv/none: there is no such socket\n"
+       "Check the path: mpsd's socket is mpsd.sock in its state folder; or "
+       "name another with --server ADDRESS, MPSD_SERVER or --state-dir DIR.\n",
+       ExitCode::kUnreachable},
+      {StatusCode::UNAVAILABLE,
        {"studio:1", ""},
        "cannot reach mpsd at studio:1: what happened\n"
        "Check that mpsd runs and listens on studio:1, or name another with "

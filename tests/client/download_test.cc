@@ -206,6 +206,8 @@ TEST_F(DownloadTest, WithoutAnAnswerNothingIsWritten) {
        "the job has no adapter yet");
   EXPECT_THAT(Download(), Fails(4, AllOf(HasSubstr("--checkpoints`"),
                                          Not(HasSubstr("Wait for it")))));
+  data().jobs[0].set_checkpoint_step(0);
+  EXPECT_THAT(Download(), Fails(4, Not(HasSubstr("--checkpoints"))));
   data().jobs[0].set_state(v1::JOB_STATE_RUNNING);
   EXPECT_THAT(Download(), Fails(4, HasSubstr("Wait for it")));
   ExpectNothingWritten();

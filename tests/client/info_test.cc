@@ -26,8 +26,6 @@ TEST_F(InfoTest, BeforeAWorkerRan) {
               Prints("mpsd           0.1.0 at unix:" + socket_.string() +
                      ", up 5m00s\n"
                      "you            ann, user, by the socket\n"
-                     "worker         -\n"
-                     "torch          -\n"
                      "device         unknown until a worker has run\n"
                      "platform       -\n"
                      "jobs           0 running, 0 queued\n"

@@ -123,10 +123,15 @@ TEST_F(InitTest, ColumnsOfOnesOwn) {
   EXPECT_EQ(Init({"own.csv", "--columns", "ask", "--task", "CAUSAL_LM"}).code,
             0);
   EXPECT_EQ(Job()["dataset"]["text_columns"], ParseJson(R"(["ask"])"));
-  EXPECT_THAT(Init({"own.csv", "--columns", "ask,nope"}),
-              Fails(2, HasSubstr("a classifier, of ticket, ask, reply")));
+  EXPECT_THAT(Init({"own.csv", "--columns", "ask,nowhere"}),
+              Fails(2, HasSubstr("no column nowhere; the columns are ticket, "
+                                 "ask, reply, queue")));
+  EXPECT_THAT(Init({"own.csv", "--columns", "ask,repli"}),
+              Fails(2, HasSubstr("no column repli; did you mean reply?")));
   EXPECT_THAT(Init({"own.csv", "--columns", "ask", "--task", "SEQ_CLS"}),
-              Fails(2, HasSubstr("expected PROMPT,ANSWER or TEXT")));
+              Fails(2, AllOf(HasSubstr("expected PROMPT,ANSWER or TEXT"),
+                             HasSubstr("TEXT,TEXT,LABEL for a classifier, of "
+                                       "ticket, ask"))));
 }
 
 TEST_F(InitTest, AnswersMayRepeat) {
@@ -204,6 +209,18 @@ TEST_F(InitTest, FoldersOfFilesAndOfImages) {
                                "labels, so not used: new\n")));
   EXPECT_EQ(Job()["dataset"],
             ParseJson(R"({"train": ["split/train"], "eval": ["split/val"]})"));
+  // A folder without a name is named by its whole path.
+  fs::current_path("pets");
+  EXPECT_EQ(Init({}).code, 0);
+  EXPECT_EQ(Job()["dataset"]["train"][0], fs::current_path().string());
+  AddJob(kId, v1::JOB_STATE_QUEUED);
+  EXPECT_EQ(RunVerb({"submit", "--detach", "--set", "dataset.train=."}).code,
+            0);
+  const v1::SubmitRequest& sent = data().submitted.back();
+  EXPECT_EQ(ParseJson(sent.spec_json())["dataset"]["train"][0],
+            fs::current_path().string());
+  EXPECT_EQ(sent.inputs(0).path(), (fs::current_path() / "cat/1.PNG").string());
+  fs::current_path(folder_);
   // A job.json elsewhere names its data by their whole paths.
   Init({"set", "-o", Write("far/j.json", "")});
   EXPECT_EQ(ParseJson(*base::ReadFile("far/j.json"))["dataset"]["eval"][0],
@@ -214,7 +231,7 @@ TEST_F(InitTest, TheLargestModelThatFitsIsPlannedAndNothingIsQueued) {
   Write("faq.csv", "prompt,completion\na,b\n");
   AddModel("small", 100, {"CAUSAL_LM", "SEQ_CLS"});
   AddModel("huge", 900, {"CAUSAL_LM", "SEQ_CLS"}).set_fits(false);
-  AddModel("large", 300, {"CAUSAL_LM", "SEQ_CLS"});
+  AddModel("large", 300, {"CAUSAL_LM", "SEQ_CLS"}).set_max_row_tokens(32);
   AddModel("bert", 50, {"SEQ_CLS"});
   EXPECT_THAT(
       RunVerb({"init", "faq.csv"}),
@@ -222,6 +239,7 @@ TEST_F(InitTest, TheLargestModelThatFitsIsPlannedAndNothingIsQueued) {
           testing::ContainsRegex("model +\"large\" +the largest that fits"),
           HasSubstr("Wrote job.json.\n"), HasSubstr("Verdict: fits"),
           EndsWith("Next: `mpsctl submit job.json`\n"))));
+  EXPECT_EQ(Job()["training"]["max_length"], 32);
   EXPECT_EQ(runbook().plan_requests.size(), 1u);
   EXPECT_THAT(data().submitted, IsEmpty());
   EXPECT_THAT(RunVerb({"init", "faq.csv"}),
@@ -232,11 +250,24 @@ TEST_F(InitTest, TheLargestModelThatFitsIsPlannedAndNothingIsQueued) {
   models().listed.clear();
   EXPECT_THAT(RunVerb({"init", "c.csv", "--force"}),
               Fails(4, AllOf(HasSubstr("no model for SEQ_CLS"),
-                             HasSubstr("`mpsctl model push FOLDER`"))));
+                             HasSubstr("`mpsctl model push FOLDER`"),
+                             Not(HasSubstr("model pull")))));
   daemon_->Stop();
   EXPECT_THAT(RunVerb({"init", "c.csv", "--force"}),
               Fails(3, HasSubstr("With --model MODEL, init needs no daemon")));
   EXPECT_THAT(Init({"c.csv"}), Prints(HasSubstr("No plan: no daemon answers")));
+}
+
+TEST_F(InitTest, WhatMpsdRefusesIsNotWritten) {
+  Write("faq.csv", "prompt,completion\na,b\n");
+  Write("job.json", "{}");
+  Fail("Plan", StatusCode::INVALID_ARGUMENT, "faq.csv:2: no answer");
+  for (const Args& args : {Args{"faq.csv"}, Args{"faq.csv", "--json"}}) {
+    EXPECT_THAT(Init(args),
+                Fails(2, AllOf(HasSubstr("faq.csv:2: no answer"),
+                               EndsWith("Nothing was written.\n"))));
+  }
+  EXPECT_EQ(*base::ReadFile("job.json"), "{}");
 }
 
 // --- a job.json and the command line -----------------------------------------
@@ -287,6 +318,8 @@ TEST_F(JobFileTest, StandardInputNamesFilesOfTheCurrentFolder) {
 
 TEST_F(JobFileTest, DataInsteadOfAJobLeadToInit) {
   Write("data/a.csv", "");
+  EXPECT_THAT(RunVerb({"submit", Write("j.yaml", "model: m\n")}),
+              Fails(2, HasSubstr("j.yaml: YAML, which mpsd does not read")));
   for (const char* name : {"none.json", "data", "data/a.csv"}) {
     EXPECT_THAT(RunVerb({"submit", (folder_ / name).string()}),
                 Fails(2, HasSubstr("`mpsctl init ")))

@@ -73,6 +73,15 @@ TEST_F(JobIdTest, ANameMeansTheOneJobThatHasIt) {
               Prints(HasSubstr(data().jobs[1].id())));
 }
 
+TEST_F(JobIdTest, ADeletedJobHasItsRecord) {
+  data().past.push_back(PastJob("01KAH0000000000000000000DD"));
+  data().past[0].set_name("gone");
+  EXPECT_THAT(RunVerb({"cancel", "gone"}),
+              Fails(4,
+                    "mpsctl: job 'gone' was deleted\nIts record: `mpsctl "
+                    "show 01KAH0000000000000000000DD`.\n"));
+}
+
 TEST_F(JobIdTest, TheBeginningOfAShownIdIsEnough) {
   AddJob("01KAH0000000000000CAFE00CC", v1::JOB_STATE_CANCELLED);
   EXPECT_THAT(RunVerb({"cancel", "cafe"}), Prints(HasSubstr("CAFE00CC")));

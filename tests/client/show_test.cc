@@ -196,7 +196,7 @@ TEST_F(ListTest, Columns) {
             "{\"labels.team\":\"nlp\",\"loss\":null}\n"
             "{\"labels.team\":null,\"loss\":2.5}\n");
   EXPECT_THAT(RunVerb({"list", "--columns", "id,lost"}),
-              Fails(2, HasSubstr("lost: is not a column; did you mean loss?")));
+              Fails(2, HasSubstr("no column lost; did you mean loss?")));
   EXPECT_THAT(RunVerb({"list", "--columns", "memory"}),
               Fails(2, HasSubstr("progress.step")));
 }
@@ -377,7 +377,7 @@ TEST(ListColumn, KnowsItsNames) {
     EXPECT_EQ(column.status().code(), absl::StatusCode::kInvalidArgument)
         << bad;
     EXPECT_THAT(std::string(column.status().message()),
-                AllOf(HasSubstr("is not a column"), Not(HasSubstr("\x1b"))));
+                AllOf(HasSubstr("no column "), Not(HasSubstr("\x1b"))));
   }
 }
 
@@ -417,6 +417,7 @@ TEST_F(ShowTest, Running) {
   record.mutable_data()->set_rows(7473);
   record.mutable_data()->set_train_sha256(std::string(64, 'a'));
   job.set_spec_json(R"({"model": "/state/tiny"})");
+  record.mutable_shape()->set_max_length(256);  // the model's positions
   EXPECT_THAT(
       RunVerb({"show", kId}),
       Prints(StartsWith(
@@ -429,7 +430,7 @@ TEST_F(ShowTest, Running) {
           "  method        lora, rank 16, alpha 32, base in 4 bits\n"
           "  learning rate 0.0002, cosine\n"
           "  batch         4 rows, gradient accumulation 8\n"
-          "  length        3 epochs, at most 512 tokens\n"
+          "  length        3 epochs, at most 256 tokens\n"
           "  dtype         bf16\n"
           "  seed          0\n"
           "  owner         ann\n"
@@ -797,9 +798,9 @@ TEST_F(ShowRecordTest, ADeletedJob) {
   // By a part of its id, too.
   const std::string out = Out({"show", std::string(kOtherId).substr(20)});
   for (const char* text :
-       {"It was deleted", "baseline", "torch version", "2.6.0", "3.73 GiB",
-        "nominal, heavy", "ATTEMPT", "Crashed", "memory.growth", "NOTES",
-        "eve\n  too\n", "\\x1b"}) {
+       {"It was deleted", "SUCCEEDED, deleted", "baseline", "torch version",
+        "2.6.0", "3.73 GiB", "nominal, heavy", "ATTEMPT", "Crashed",
+        "memory.growth", "NOTES", "eve\n  too\n", "\\x1b"}) {
     EXPECT_THAT(out, HasSubstr(text)) << text;
   }
   EXPECT_THAT(out, Not(HasSubstr("\x1b")));
@@ -837,6 +838,8 @@ TEST_F(ShowRecordTest, ListFindsDeletedJobsInOneOrder) {
   data().past[0].mutable_progress()->set_step(3);
   EXPECT_THAT(RunVerb({"list", "--past", "--columns", "loss,step"}),
               Prints(testing::ContainsRegex("\n- +3/0\n")));
+  EXPECT_THAT(RunVerb({"list", "--past"}),
+              Prints(HasSubstr("SUCCEEDED (deleted)")));
   const auto progress = ParseJson(
       RunVerb({"--json", "list", "--past", "--limit", "1"}).out)["progress"];
   EXPECT_EQ(progress["step"], 3);

@@ -572,10 +572,11 @@ TEST_F(CloneTest, WhyItWillNotStartIsSaid) {
 }
 
 TEST_F(CloneTest, AWrongFieldIsFoundHere) {
-  EXPECT_THAT(Clone({"--set", "training.learning_rat=1"}),
-              Fails(2, AllOf(HasSubstr("the clone's job.json:"),
-                             HasSubstr("learning_rate"),
-                             HasSubstr("Nothing was submitted."))));
+  EXPECT_THAT(
+      Clone({"--set", "training.learning_rat=1"}),
+      Fails(2, AllOf(StartsWith("mpsctl: training.learning_rat: unknown"),
+                     HasSubstr("learning_rate"),
+                     HasSubstr("Nothing was submitted."))));
   EXPECT_EQ(Clone({"--set", "training"}).code, 2);
   EXPECT_EQ(Clone({"--label", "x"}).code, 2);
   EXPECT_TRUE(data().submitted.empty());

@@ -132,7 +132,8 @@ TEST_F(WatchTest, AWaitingJobShowsItsPlaceUntilItStarts) {
     return StartsWith("03:04:05  QUEUED\n" + waits + "03:04:05  RUNNING\n");
   };
   EXPECT_THAT(RunVerb({"watch", kId}),
-              Prints(begins("03:04:05  QUEUED, 1 ahead of it\n")))
+              Prints(begins("03:04:05  QUEUED, 1 ahead of it, the running "
+                            "job ends in about 1m20s\n")))
       << "another text within 30 seconds is not printed";
   EXPECT_EQ(data().watched.back().after_sequence(), 1);
 }
@@ -534,8 +535,8 @@ TEST_F(OutcomeTest, Failed) {
   EXPECT_EQ(Outcome(job),
             "Job 01KAH0000000000000000000AA FAILED: train.jsonl:3: no "
             "messages\n"
-            "Read its log with `mpsctl logs 01KAH0000000000000000000AA`. Mend "
-            "the data or job.json and submit it again; `mpsctl clone "
+            "Read its log with `mpsctl logs 01KAH0000000000000000000AA`. "
+            "Correct the data or job.json, and submit it again; `mpsctl clone "
             "01KAH0000000000000000000AA --set FIELD=VALUE` changes a field.\n");
 }
 
