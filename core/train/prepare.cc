@@ -136,6 +136,13 @@ Manifest ManifestOf(const Loaded& loaded, const Stepper& stepper,
   m.fresh_modules = loaded.network->fresh_modules();
   m.load_report = loaded.network->load_report();
   m.trainable_parameters = loaded.trainable->parameters().element_count();
+  if (m.spec.task != spec::Task::kImageCls) {
+    m.max_length = m.spec.training.max_length;
+  }
+  if (m.spec.task == spec::Task::kSeqCls) {
+    m.max_length =
+        std::min(m.max_length, loaded.network->config().max_row_tokens());
+  }
   return m;
 }
 

@@ -135,6 +135,7 @@ absl::Status WriteManifest(const fs::path& folder, const Manifest& m) {
   j["unused_tensors"] = Bounded(m.load_report.unused);
   j["missing_tensors"] = Bounded(m.load_report.missing);
   j["trainable_parameters"] = m.trainable_parameters;
+  if (m.max_length > 0) j["max_length"] = m.max_length;
   j["total_steps"] = m.progress.total_steps;
   j[kResumed] = m.resumed_at_steps;
   j["result"] = ResultJson(m.progress, m.result_step);

@@ -60,6 +60,8 @@ struct Manifest {
   std::vector<std::string> fresh_modules;
   model::LoadReport load_report;  // how the model's weights matched
   int64_t trainable_parameters = 0;
+  // Tokens of a row, at most the model's positions; 0: of images.
+  int64_t max_length = 0;
   std::vector<int64_t> resumed_at_steps;  // one entry per restart
   // The members below change during the run.
   std::string state;  // "RUNNING", "STOPPED", "SUCCEEDED"

@@ -547,6 +547,9 @@ void ReadShape(const nlohmann::json& run, v1::RunShape& out) {
   if (const auto count = IntOf(At(run, "trainable_parameters"))) {
     out.set_trainable_parameters(*count);
   }
+  if (const auto length = IntOf(At(run, "max_length"))) {
+    out.set_max_length(*length);
+  }
   if (const auto steps = IntOf(At(run, "total_steps"))) {
     out.set_total_steps(*steps);
   }

@@ -236,7 +236,10 @@ function environment(run) {
 }
 
 function hyperparameterTable(run) {
-  const rows = hyperparameters(run.spec);
+  // The manifest's length is at most the positions of the model.
+  const rows = hyperparameters(run.spec).map(([field, value]) =>
+    [field, field === "training.max_length"
+      ? valueText(run.manifest?.max_length ?? value) : value]);
   return rows.length === 0 ? null
     : section("Hyperparameters", table([], rows));
 }

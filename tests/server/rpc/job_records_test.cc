@@ -397,7 +397,7 @@ TEST(ReadManifest, HoldsTheEnvironmentOfARun) {
     "eval": {"sha256": ")",
                         Hash('c'), R"("},
     "micro_batch": {"rows": 4, "accumulation": 2},
-    "trainable_parameters": 12345, "total_steps": 50,
+    "trainable_parameters": 12345, "total_steps": 50, "max_length": 32,
     "memory": {"peak_allocated_bytes": 7000, "peak_driver_allocated_bytes": null,
                "peak_footprint_bytes": 9000},
     "cpu_fallback_ops": {"aten::svd": 3}})"));
@@ -419,6 +419,7 @@ TEST(ReadManifest, HoldsTheEnvironmentOfARun) {
   EXPECT_EQ(record.data().model_sha256().at("a.safetensors"), Hash('a'));
   EXPECT_EQ(record.shape().chosen_batch_size(), 4);
   EXPECT_EQ(record.shape().trainable_parameters(), 12345);
+  EXPECT_EQ(record.shape().max_length(), 32) << "job.json has 64";
   EXPECT_EQ(record.shape().total_steps(), 50);
   EXPECT_EQ(record.memory().peak_allocated_bytes(), 7000);
   EXPECT_FALSE(record.memory().has_peak_driver_allocated_bytes());
