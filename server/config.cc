@@ -22,8 +22,10 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "core/base/file.h"
@@ -784,11 +786,11 @@ void DeclareNotify(CLI::App& app, Options& o, Config& c) {
 // Where the file sets `key`, or begins the table "[key]": "line 3: "; "" if
 // that cannot be found.
 std::string PlaceIn(const std::vector<std::string>& lines,
-                    const std::string& key) {
+                    const std::string& key, size_t begin = 0) {
   const bool is_table = key.starts_with('[');
   const std::string name =
       is_table ? key.substr(0, key.size() - 1) : key.substr(key.rfind('.') + 1);
-  for (size_t i = 0; i < lines.size(); ++i) {
+  for (size_t i = begin; i < lines.size(); ++i) {
     absl::string_view rest = absl::StripLeadingAsciiWhitespace(lines[i]);
     if (!absl::ConsumePrefix(&rest, name)) continue;
     rest = absl::StripLeadingAsciiWhitespace(rest);
@@ -833,6 +835,47 @@ absl::Status UnknownKey(const CLI::App& app, const CLI::ConfigError& error,
       absl::StrCat(PlaceIn(lines, key), "'", key,
                    "' is not an option that mpsd's file may hold",
                    DidYouMean(app, key), "; mpsd --help lists them"));
+}
+
+// `error`, which begins with an option, "--log-files: …" or "--user-limit
+// ada:priority: …", after the line of the file that has the wrong value.
+absl::Status WithPlace(const absl::Status& error,
+                       const std::vector<std::string>& args,
+                       const std::vector<std::string>& lines) {
+  absl::string_view text = error.message();
+  if (error.ok() || !absl::ConsumePrefix(&text, "--")) return error;
+  std::string key(text.substr(0, text.find(':')));
+  size_t begin = 0;
+  if (absl::ConsumePrefix(&text, "user-limit ")) {
+    const std::vector<std::string> parts =
+        absl::StrSplit(text, absl::MaxSplits(':', 2));
+    if (parts.size() < 3) return error;
+    key = parts[1];
+    while (begin < lines.size() &&
+           (!absl::StartsWith(lines[begin], "[user.") ||
+            !absl::StrContains(lines[begin], parts[0]))) {
+      ++begin;
+    }
+  }
+  const bool typed = std::any_of(
+      args.begin(), args.end(),
+      [&](const auto& arg) { return absl::StartsWith(arg, "--" + key); });
+  const std::string place = typed ? "" : PlaceIn(lines, key, begin);
+  if (place.empty()) return error;
+  return Invalid("the --config file", absl::StrCat(place, error.message()));
+}
+
+// What the command line has that is no option.
+absl::Status NotExpected(const CLI::App& app) {
+  std::vector<std::string> words = app.remaining();
+  std::stable_partition(words.begin(), words.end(), [](const auto& word) {
+    return absl::StartsWith(word, "-");
+  });
+  std::string key = words[0].substr(0, words[0].find('='));
+  key.erase(0, key.find_first_not_of('-'));
+  return absl::InvalidArgumentError(
+      absl::StrCat("no option ", base::Quotable(words[0]), DidYouMean(app, key),
+                   "; mpsd --help lists the options"));
 }
 
 // No CLI11 range excludes NaN.
@@ -915,12 +958,15 @@ absl::StatusOr<std::variant<Config, PrintAndExit>> ParseConfig(
     return PrintAndExit{app.version() + "\n"};
   } catch (const CLI::ConfigError& e) {
     return UnknownKey(app, e, lines);
+  } catch (const CLI::ExtrasError&) {
+    return NotExpected(app);
   } catch (const CLI::ParseError& e) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(e.what(), "; mpsd --help lists the options"));
+    return WithPlace(absl::InvalidArgumentError(absl::StrCat(
+                         e.what(), "; mpsd --help lists the options")),
+                     args, lines);
   }
   RETURN_IF_ERROR(CheckNumbers(app));
-  RETURN_IF_ERROR(options.Store());
+  RETURN_IF_ERROR(WithPlace(options.Store(), args, lines));
   if (check) return PrintAndExit{EffectiveText(app, config)};
   return config;
 }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <variant>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
@@ -48,6 +49,7 @@ struct Options {
 struct Command {
   const Options& options;
   fs::path state_dir;
+  std::vector<std::string> listen;  // the file's
   // In seconds, the precision of certificates.
   absl::Time now = absl::FromUnixSeconds(absl::ToUnixSeconds(absl::Now()));
   std::ostream& out;
@@ -88,7 +90,8 @@ void PrintReload(std::ostream& out) {
 
 // The address by which clients most likely reach this machine: the first name
 // that is not a single label, which only some networks complete.
-std::string ServerAddress(const certificates::CertificateFacts& server) {
+std::string ServerAddress(const certificates::CertificateFacts& server,
+                          const std::string& port) {
   std::string best = "HOST";
   for (const std::string& name : server.names) {
     const bool is_6 = name.find(':') != name.npos;
@@ -96,7 +99,7 @@ std::string ServerAddress(const certificates::CertificateFacts& server) {
     best = is_6 ? absl::StrCat("[", name, "]") : name;
     break;
   }
-  return absl::StrCat(best, ":", kPort);
+  return absl::StrCat(best, ":", port);
 }
 
 // The given options by which another command of mpsd finds the same folder.
@@ -111,21 +114,31 @@ std::string GivenOptions(const Options& o) {
 void PrintNextSteps(const Command& command, const pki::TlsState& state) {
   const std::string& file = command.options.config;
   const std::string given = GivenOptions(command.options);
+  std::string port = kPort;
+  std::string listens;  // on a port, by the file
+  for (const std::string& address : command.listen) {
+    if (absl::StartsWith(address, "unix:")) continue;
+    listens = address;
+    port = address.substr(address.rfind(':') + 1);
+  }
   command.out << "\nNext:\n"
-                 "  1. let mpsd listen: mpsd"
-              << given << " --listen 0.0.0.0:" << kPort << ", or in "
-              << (file.empty() ? "mpsd.toml" : file)
-              << "\n       listen = [\"0.0.0.0:" << kPort
-              << "\"]\n"
-                 "     and restart it\n"
-                 "  2. for each person: mpsctl"
+              << (!listens.empty()
+                      ? absl::StrCat("  1. restart mpsd, which ", file,
+                                     " lets listen on ", listens, "\n")
+                      : absl::StrCat("  1. let mpsd listen: mpsd", given,
+                                     " --listen 0.0.0.0:", kPort, ", or in ",
+                                     file.empty() ? "mpsd.toml" : file,
+                                     "\n       listen = [\"0.0.0.0:", kPort,
+                                     "\"]\n     and restart it\n"))
+              << "  2. for each person: mpsctl"
               << (given.empty() ? ""
                                 : " --state-dir " + command.state_dir.string())
               << " admin token create --user NAME --role user --expires 90d\n"
                  "  3. on the person's machine, with the token at hand:\n"
                  "       mpsctl login "
-              << ServerAddress(state.server) << " \\\n         --fingerprint "
-              << state.authority.fingerprint << "\n";
+              << ServerAddress(state.server, port)
+              << " \\\n         --fingerprint " << state.authority.fingerprint
+              << "\n";
 }
 
 pki::ServerOrder ServerOrderOf(const Command& command) {
@@ -211,18 +224,18 @@ absl::Status Show(const Command& command) {
   return absl::OkStatus();
 }
 
-// The folder as the daemon finds it: by the option, the file, MPSD_STATE_DIR,
-// or the default.
-absl::StatusOr<fs::path> StateDirOf(const Options& options) {
+// The settings, with the folder as the daemon finds it: by the option, the
+// file, MPSD_STATE_DIR, or the default.
+absl::StatusOr<Config> ConfigOf(const Options& options) {
   std::vector<std::string> args;
   if (!options.state_dir.empty()) args = {"--state-dir", options.state_dir};
   if (!options.config.empty()) {
     // Without certificates the file's own ports would be refused.
-    args.insert(args.end(),
-                {"--config", options.config, "--listen", "unix:/dev/null"});
+    args.insert(args.end(), {"--config", options.config, "--tls-cert",
+                             "/dev/null", "--tls-key", "/dev/null"});
   }
-  ASSIGN_OR_RETURN(const auto parsed, ParseConfig(args));
-  return std::get<Config>(parsed).state_dir;
+  ASSIGN_OR_RETURN(auto parsed, ParseConfig(args));
+  return std::get<Config>(std::move(parsed));
 }
 
 using Action = absl::Status (*)(const Command&);
@@ -290,10 +303,12 @@ int TlsCommand(const std::vector<std::string>& args, std::ostream& out,
     err << "mpsd tls: " << e.what() << "; mpsd tls --help lists the options\n";
     return kExitUsage;
   }
-  const absl::StatusOr<fs::path> state_dir = StateDirOf(options);
-  if (!state_dir.ok()) return Complain(state_dir.status(), err);
-  const absl::Status status =
-      action({.options = options, .state_dir = *state_dir, .out = out});
+  const absl::StatusOr<Config> config = ConfigOf(options);
+  if (!config.ok()) return Complain(config.status(), err);
+  const absl::Status status = action({.options = options,
+                                      .state_dir = config->state_dir,
+                                      .listen = config->listen,
+                                      .out = out});
   if (!status.ok()) return Complain(status, err);
   if (out.flush()) return 0;
   return Complain(absl::DataLossError("the output could not be written"), err);

@@ -535,7 +535,7 @@ std::string WayText(const v1::WhoAmIResponse& who, absl::Time now) {
 std::string DaysText(absl::Duration left) {
   left = absl::Ceil(left, absl::Minutes(1));
   if (left >= absl::Hours(48)) {
-    return absl::StrCat(left / absl::Hours(24), " days");
+    return absl::StrCat((left + absl::Hours(12)) / absl::Hours(24), " days");
   }
   const int64_t minutes = left / absl::Minutes(1);
   return absl::StrFormat("%dh%02dm", minutes / 60, minutes % 60);

@@ -355,7 +355,14 @@ TEST_F(UserLimitsTest, RefusesWhatIsNoLimit) {
                "ada:queued-jobs=2"},
               "twice");
   ExpectFileError("[user.ada]\nqueued = 5\n", "'queued' is not a user limit");
-  ExpectFileError("[user.ada]\nqueued-jobs = -5\n", "ada:queued-jobs");
+  ExpectFileError("[user.bob]\nqueued-jobs = 1\n[user.ada]\nqueued-jobs = -5\n",
+                  "line 4: --user-limit ada:queued-jobs");
+  ExpectFileError("[user.ada]\nqueued-jbs = 5\n",
+                  "line 2: --user-limit ada:queued-jbs: 'queued-jbs' is not a "
+                  "user limit; did you mean 'queued-jobs'?");
+  ExpectFileError("\nlog-files = many\n", "line 2: --log-files");
+  ExpectError({"x", "--stat-dir"},
+              "no option --stat-dir; did you mean 'state-");
   // Quotes in comments and within other quotes open nothing.
   ExpectFileError("# it's\nadmin = [\"o'hara\"]  # it's\nviewer = \"eve\n",
                   "line 3: a quote is not closed: viewer = \"eve");

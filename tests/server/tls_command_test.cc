@@ -53,13 +53,14 @@ TEST_F(TlsCommandTest, InitSaysWhatToDoNext) {
 TEST_F(TlsCommandTest, TheFileMayNameTheFolder) {
   const fs::path file = FreshFolder("tls_config") / "m.toml";
   std::ofstream(file) << "state-dir = \"" << state_dir_.string()
-                      << "\"\nlisten = [\"0.0.0.0:7433\"]\n";
+                      << "\"\nlisten = [\"0.0.0.0:17433\"]\n";
   const Outcome made = Typed({"init", "--config", file.string()});
   ASSERT_EQ(made.code, 0) << made.err;
   EXPECT_TRUE(fs::exists(state_dir_ / "tls" / "server.crt"));
   EXPECT_THAT(made.out,
-              AllOf(HasSubstr("mpsd --config " + file.string() + " --listen"),
-                    HasSubstr("or in " + file.string()),
+              AllOf(HasSubstr("restart mpsd, which " + file.string() +
+                              " lets listen on 0.0.0.0:17433\n"),
+                    testing::ContainsRegex("mpsctl login [^ ]+:17433 "),
                     HasSubstr("mpsctl --state-dir " + state_dir_.string())));
   EXPECT_THAT(Typed({"init", "--config", file.string()}).out,
               HasSubstr("mpsd tls renew --config " + file.string()));
