@@ -285,9 +285,15 @@ int64_t LongestRow(std::string_view bytes, bool quotes) {
 
 // The spec with the length that its rows have at most, as far as that is known
 // before they are tokenized.
-spec::TrainSpec AtLongestRow(spec::TrainSpec spec, const std::string& job_id,
-                             const Inputs& inputs, const JobFiles& files) {
-  if (spec.task == spec::Task::kImageCls || spec.training.packing) return spec;
+spec::TrainSpec AtLongestRow(spec::TrainSpec spec, const SubmitRequest& request,
+                             const std::string& job_id, const Inputs& inputs,
+                             const JobFiles& files) {
+  // The names of more files would take tens of megabytes.
+  constexpr size_t kFewInputs = 1000;
+  if (spec.task == spec::Task::kImageCls || spec.training.packing ||
+      request.inputs.size() > kFewInputs) {
+    return spec;
+  }
   std::map<std::string, std::string> stored;
   for (const JobFiles::Link& link : inputs.Links()) {
     stored[files.InputPath(job_id, link.relative)] = link.target;
@@ -350,7 +356,8 @@ absl::StatusOr<Submission> CheckTraining(const SubmitRequest& request,
   }
   spec.model = model.folder;
   submission.model_lease = std::move(model.lease);
-  const spec::TrainSpec longest = AtLongestRow(spec, job_id, inputs, files);
+  const spec::TrainSpec longest =
+      AtLongestRow(spec, request, job_id, inputs, files);
   const bool generates = request.kind == JobKind::kGenerate;
   submission.memory_bytes = generates ? GenerationMemory(longest, model.config)
                                       : LeastMemory(longest, model.config);
@@ -369,10 +376,10 @@ absl::StatusOr<Submission> CheckTraining(const SubmitRequest& request,
   submission.input_stamps = InputStamps(spec, files);
   RETURN_IF_ERROR(CheckStored(submission.spec_json));
   submission.links = inputs.Links();
-  submission.note =
-      generates ? absl::StrCat("estimated device memory ",
-                               base::BytesText(submission.memory_bytes))
-                : DescribeEstimate(longest, model.config);
+  submission.note = generates
+                        ? absl::StrCat("estimated device memory ",
+                                       base::BytesText(submission.memory_bytes))
+                        : DescribeEstimate(longest, model.config);
   return submission;
 }
 
