@@ -271,14 +271,16 @@ constexpr int64_t kTemplateTokens = 256;
 // may end within quotes. A row has no more tokens than bytes.
 int64_t LongestRow(std::string_view bytes, bool quotes) {
   int64_t longest = 0;
-  size_t begin = 0;
   bool quoted = false;
-  for (size_t i = 0; i <= bytes.size(); ++i) {
-    const bool end = i == bytes.size() || bytes[i] == '\n';
-    if (!end && quotes && bytes[i] == '"') quoted = !quoted;
-    if (!end || (quoted && i < bytes.size())) continue;
-    longest = std::max<int64_t>(longest, i - begin);
-    begin = i + 1;
+  for (size_t begin = 0, at = 0; at <= bytes.size();) {
+    const size_t end = std::min(bytes.find('\n', at), bytes.size());
+    if (quotes) {
+      quoted ^= std::count(bytes.begin() + at, bytes.begin() + end, '"') % 2;
+    }
+    at = end + 1;
+    if (quoted && end < bytes.size()) continue;
+    longest = std::max<int64_t>(longest, end - begin);
+    begin = at;
   }
   return longest;
 }
