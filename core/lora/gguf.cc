@@ -70,8 +70,9 @@ class Bytes {
   }
   void PutText(std::string_view text) {
     Put(uint64_t{text.size()});
-    text_.append(text);
+    PutRaw(text);
   }
+  void PutRaw(std::string_view bytes) { text_.append(bytes); }
   void Pad() {
     text_.resize((text_.size() + kAlignment - 1) / kAlignment * kAlignment);
   }
@@ -216,7 +217,7 @@ absl::Status WriteFile(const Metadata& metadata,
                        const tensorfile::Weights& weights,
                        const fs::path& file) {
   Bytes head;
-  for (const char letter : {'G', 'G', 'U', 'F'}) head.Put(letter);
+  head.PutRaw("GGUF");
   head.Put(uint32_t{3});
   head.Put(uint64_t{plan.size()});
   head.Put(metadata.pairs());
@@ -234,13 +235,10 @@ absl::Status WriteFile(const Metadata& metadata,
     offset += (item.bytes() + kAlignment - 1) / kAlignment * kAlignment;
   }
   std::ofstream out(file, std::ios::binary | std::ios::trunc);
-  Bytes whole;
-  for (const std::string* part :
-       {&head.text(), &metadata.bytes(), &infos.text()}) {
-    for (const char letter : *part) whole.Put(letter);
-  }
-  whole.Pad();
-  out << whole.text();
+  head.PutRaw(metadata.bytes());
+  head.PutRaw(infos.text());
+  head.Pad();
+  out << head.text();
   RETURN_IF_ERROR(WriteTensors(weights, plan, out, file));
   out.close();
   if (!out) return absl::InternalError(file.string() + ": cannot be written");
@@ -451,10 +449,11 @@ class Converter {
     if (network_->swa_period > 0 && Window() > 0) {
       metadata_.Count(Key("attention.sliding_window"), Window());
     }
-    for (const auto& [name, value, absent] :
-         {std::tuple{"attn_logit_softcapping", c.attention_softcap, 0.0},
-          {"final_logit_softcapping", c.logits_softcap, 0.0}}) {
-      if (value != absent) metadata_.Number(Key(name), value);
+    if (c.attention_softcap != 0) {
+      metadata_.Number(Key("attn_logit_softcapping"), c.attention_softcap);
+    }
+    if (c.logits_softcap != 0) {
+      metadata_.Number(Key("final_logit_softcapping"), c.logits_softcap);
     }
     if (!network_->scales) return;
     metadata_.Number(Key("attention.scale"), c.attention_scale);
@@ -672,7 +671,7 @@ absl::StatusOr<Vocabulary> ReadVocabulary(const Json& file, int64_t size) {
   return v;
 }
 
-// The two halves of each merge; a space within a half is written as "Ā".
+// The two halves of each merge.
 std::vector<std::pair<std::string, std::string>> ReadMerges(const Json& model) {
   std::vector<std::pair<std::string, std::string>> merges;
   for (const Json& merge : model["merges"]) {
