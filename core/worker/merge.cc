@@ -93,6 +93,8 @@ absl::StatusOr<merge::MergeReport> Merge(const MergeArguments& arguments,
   return report;
 }
 
+constexpr std::string_view kGguf = "gguf-";
+
 // Writes the GGUF file of the model, with the adapter merged into it if there
 // is one.
 absl::Status WriteGguf(const MergeArguments& arguments, gguf::Type type,
@@ -106,7 +108,8 @@ absl::Status WriteGguf(const MergeArguments& arguments, gguf::Type type,
     RETURN_IF_ERROR(Merge(merge, out).status());
   }
   const std::string name = absl::StrCat(
-      "model-", absl::AsciiStrToUpper(arguments.format.substr(5)), ".gguf");
+      "model-", absl::AsciiStrToUpper(arguments.format.substr(kGguf.size())),
+      ".gguf");
   out << "writing " << name << "\n" << std::flush;
   const absl::Status written =
       gguf::Write(model, staged.staging() / name, type);
@@ -128,7 +131,6 @@ absl::Status Export(const MergeArguments& arguments, std::ostream& out) {
     ASSIGN_OR_RETURN(const auto options, OptionsOf(arguments));
     return merge::WriteMlxAdapter(options.model, options.adapter, options.out);
   }
-  constexpr std::string_view kGguf = "gguf-";
   const std::optional<gguf::Type> known =
       arguments.format.starts_with(kGguf)
           ? gguf::TypeNamed(arguments.format.substr(kGguf.size()))
