@@ -40,13 +40,13 @@ constexpr char kNothing[] = "Nothing was submitted.";
 
 struct GenerateArguments {
   std::string of;  // a job, or a model
-  std::vector<std::string> prompts, stop, job_labels;
+  std::vector<std::string> prompts, stop;
   std::string input, output;
   bool raw = false, compare_base = false, greedy = false, do_sample = false;
-  bool bf16 = false, anyway = false, detach = false;
+  bool bf16 = false;
   std::optional<int32_t> max_new_tokens, top_k, seed;
   std::optional<double> temperature, top_p, min_p, repetition_penalty;
-  int32_t priority = 0;
+  QueueOptions queue;
 };
 
 // The lines of the prompts' file, checked.
@@ -193,10 +193,10 @@ ExitCode Prepare(const GenerateArguments& arguments, const Console& console,
       spec.dump(2, ' ', false, json::error_handler_t::replace));
   DropUnusedInputs(*request);
   *request->mutable_study() = StudyOf(arguments);
-  request->set_priority(arguments.priority);
-  request->set_anyway(arguments.anyway);
+  request->set_priority(arguments.queue.priority);
+  request->set_anyway(arguments.queue.anyway);
   const absl::Status added =
-      AddJobLabels(arguments.job_labels, request->mutable_labels());
+      AddJobLabels(arguments.queue.job_labels, request->mutable_labels());
   return added.ok() ? ExitCode::kOk : console.BadInput(added, kNothing);
 }
 
@@ -250,9 +250,9 @@ ExitCode Generate(const GenerateArguments& arguments, const Console& console) {
   const Console course{console.json ? console.err : console.out, console.err,
                        console.terminal, console.daemon, false};
   std::string id;
-  code = SendJob(arguments.detach ? console : course, std::move(request),
-                 upload, arguments.detach, &id);
-  if (code != ExitCode::kOk || arguments.detach) return code;
+  code = SendJob(arguments.queue.detach ? console : course, std::move(request),
+                 upload, arguments.queue.detach, &id);
+  if (code != ExitCode::kOk || arguments.queue.detach) return code;
   return ShowAnswers(arguments, id, course, console);
 }
 
@@ -301,15 +301,9 @@ void DeclareGenerate(Command& verb, GenerateArguments& a) {
   DeclareSettings(verb, a);
   verb.add_flag("--bf16", a.bf16,
                 "Of a MODEL; a job's is that of its training");
-  verb.add_flag("-d,--detach", a.detach,
-                "Do not wait: `mpsctl show` has the answers");
-  verb.add_option("--priority N", a.priority,
-                  "Higher runs first, equals in turn")
-      ->capture_default_str();
-  verb.add_list("--label NAME=VALUE", a.job_labels,
-                "To find the job by; repeatable");
-  verb.add_flag("--anyway", a.anyway,
-                "Queue it even if it needs more memory than the machine has");
+  DeclareSending(verb, a.queue);
+  verb.get_option("--detach")
+      ->description("Do not wait: `mpsctl show` has the answers");
 }
 
 }  // namespace

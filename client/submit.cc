@@ -1525,6 +1525,10 @@ void DeclareJobFile(Command& verb, JobFile& job) {
 
 void DeclareQueueing(Command& verb, QueueOptions& options) {
   DeclareJobFile(verb, options.job);
+  DeclareSending(verb, options);
+}
+
+void DeclareSending(Command& verb, QueueOptions& options) {
   verb.add_flag("-d,--detach", options.detach,
                 "Do not watch: exit once queued");
   verb.add_option("--priority N", options.priority,

@@ -161,6 +161,8 @@ struct QueueOptions {
 
 // Adds the positional JOB and all options of QueueOptions to `verb`.
 void DeclareQueueing(Command& verb, QueueOptions& options);
+// All but those of the job's file.
+void DeclareSending(Command& verb, QueueOptions& options);
 
 // "CSV", "TSV" or "JSON" by the file's extension; "" for other files.
 std::string DataKind(const std::filesystem::path& file);
