@@ -375,6 +375,13 @@ ExitCode FetchOutputFile(const Console& console, const std::string& id,
 
 namespace {
 
+// The path without the slash at its end.
+fs::path WholePath(const std::string& output) {
+  std::error_code error;
+  const fs::path path = fs::absolute(output, error).lexically_normal();
+  return path.has_filename() ? path : path.parent_path();
+}
+
 // --predictions with a .jsonl or .tsv as the output downloads only that file.
 std::string WantedFile(const DownloadOptions& options, const fs::path& output) {
   const std::string extension = output.extension().string();
@@ -394,9 +401,7 @@ ExitCode Download(const DownloadOptions& options, const Console& console) {
     return console.BadInput("download: --output is required: a folder",
                             "See `mpsctl download --help`.");
   }
-  std::error_code error;
-  fs::path output = fs::absolute(options.output, error).lexically_normal();
-  if (!output.has_filename()) output = output.parent_path();
+  const fs::path output = WholePath(options.output);
   const Destination to{output, WantedFile(options, output)};
   absl::Status free = CheckDestination(to);
   if (!free.ok()) return FailedPlace(console, free, "");
@@ -460,9 +465,7 @@ struct ExportOptions {
 };
 
 ExitCode Export(const ExportOptions& options, const Console& console) {
-  std::error_code error;
-  fs::path output = fs::absolute(options.output, error).lexically_normal();
-  if (!output.has_filename()) output = output.parent_path();
+  const fs::path output = WholePath(options.output);
   const Destination to{output, ""};
   const absl::Status free = CheckDestination(to);
   if (!free.ok()) return FailedPlace(console, free, "");
