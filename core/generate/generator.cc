@@ -233,13 +233,13 @@ absl::StatusOr<std::vector<Answer>> Answers(
 
 int64_t MostRows(const spec::ModelConfig& config, int64_t tokens,
                  int64_t max_new_tokens, at::ScalarType dtype) {
-  constexpr int64_t kRows = 16, kCacheBytes = int64_t{1} << 30;
+  constexpr int64_t kRows = 16;
   constexpr int64_t kMaskElements = int64_t{1} << 26;
   const int64_t cached = model::KeyValueCache::Bytes(
       config, 1, tokens + kLengthStep + max_new_tokens, dtype);
-  return std::clamp<int64_t>(
-      std::min(kCacheBytes / cached, kMaskElements / (tokens * tokens)), 1,
-      kRows);
+  return std::clamp<int64_t>(std::min(spec::kMostCacheBytes / cached,
+                                      kMaskElements / (tokens * tokens)),
+                             1, kRows);
 }
 
 }  // namespace mpsd::generate

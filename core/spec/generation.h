@@ -18,6 +18,8 @@ inline constexpr size_t kMostPrompts = 1000;
 inline constexpr size_t kMostPromptBytes = 4 << 20;    // of the file
 inline constexpr int64_t kMostNewTokens = 8192;        // of an answer
 inline constexpr int64_t kMostAnswerTokens = 1 << 19;  // of all answers
+// Of the keys and values of a batch, unless one row alone needs more.
+inline constexpr int64_t kMostCacheBytes = int64_t{1} << 30;
 
 // How text is generated: fields of Transformers' GenerationConfig (5.24), with
 // their names and defaults, except that max_new_tokens is not 20 of all tokens.

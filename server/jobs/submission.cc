@@ -16,6 +16,7 @@
 #include "core/base/text.h"
 #include "core/base/units.h"
 #include "core/host/traits.h"
+#include "core/spec/generation.h"
 #include "core/spec/memory_estimate.h"
 #include "core/spec/model_folder.h"
 #include "core/spec/targets.h"
@@ -216,13 +217,12 @@ std::string DescribeEstimate(const spec::TrainSpec& spec,
       spec::TrainableParameterCount(spec, model), " trainable parameters");
 }
 
-// The weights, a forward over the prompts, and the keys and values of a batch:
-// core/generate, MostRows.
+// The weights, a forward over the prompts, and the keys and values of a batch.
 int64_t GenerationMemory(const spec::TrainSpec& spec,
                          const spec::ModelConfig& model) {
-  constexpr int64_t kCacheBytes = int64_t{1} << 30;
   const spec::MemoryEstimate estimate = spec::EstimateMemory(spec, model);
-  return estimate.base_weights_bytes + estimate.evaluation_bytes + kCacheBytes;
+  return estimate.base_weights_bytes + estimate.evaluation_bytes +
+         spec::kMostCacheBytes;
 }
 
 // The model with which to check the job; replaces names by the results' paths.
