@@ -316,11 +316,12 @@ int OfExif(std::string_view exif) {
   return 1;
 }
 
-// The EXIF of the segments before the first scan.
-std::string ExifOfJpeg(std::string_view bytes) {
-  std::string exif;
+// Where the first scan of a JPEG begins, or the segments before it end; adds
+// their EXIF to `exif` unless it is null.
+size_t FirstScanOfJpeg(std::string_view bytes, std::string* exif) {
   const Numbers numbers(bytes, /*big_endian=*/true);
-  for (size_t at = 2; at + 1 < bytes.size();) {
+  size_t at = 2;
+  while (at + 1 < bytes.size()) {
     const auto marker = static_cast<uint8_t>(bytes[at + 1]);
     if (bytes[at] != '\xff' || marker == 0xff || marker == 0) {
       ++at;  // skips fill bytes and junk
@@ -333,12 +334,12 @@ std::string ExifOfJpeg(std::string_view bytes) {
     const uint64_t length = numbers.At(at, 2).value_or(0);
     if (length < 2 || length > bytes.size() - at) break;
     const std::string_view segment = bytes.substr(at + 2, length - 2);
-    if (marker == 0xe1 && segment.starts_with(kExifName)) {
-      exif += segment.substr(kExifName.size());
+    if (exif != nullptr && marker == 0xe1 && segment.starts_with(kExifName)) {
+      *exif += segment.substr(kExifName.size());
     }
     at += length;
   }
-  return exif;
+  return at;
 }
 
 // The EXIF of a PNG's or else a WebP's chunk.
@@ -357,7 +358,11 @@ std::string_view ExifOfChunks(std::string_view bytes, bool png) {
 }  // namespace
 
 int ReadOrientation(std::string_view bytes) {
-  if (IsJpeg(bytes)) return OfExif(ExifOfJpeg(bytes));
+  if (IsJpeg(bytes)) {
+    std::string exif;
+    FirstScanOfJpeg(bytes, &exif);
+    return OfExif(exif);
+  }
   return OfExif(ExifOfChunks(bytes, IsPng(bytes)));
 }
 
@@ -444,7 +449,11 @@ bool IsCutShort(std::string_view bytes) {
   const auto byte = [&bytes](size_t at) {
     return static_cast<size_t>(static_cast<uint8_t>(bytes[at]));
   };
-  if (IsJpeg(bytes)) return bytes.rfind("\xff\xd9") == bytes.npos;
+  if (IsJpeg(bytes)) {
+    // A thumbnail among the segments has an end of its own.
+    const size_t end = bytes.rfind("\xff\xd9");
+    return end == bytes.npos || end < FirstScanOfJpeg(bytes, nullptr);
+  }
   if (IsWebp(bytes)) {
     return (byte(7) << 24 | byte(6) << 16 | byte(5) << 8 | byte(4)) >
            bytes.size() - 8;

@@ -670,6 +670,10 @@ TEST(ListFolder, SaysWhatIsBad) {
   const std::string png = GoldenBytes("file.rgb8");
   const std::string jpeg = GoldenBytes("file.photo");
   const std::string webp = GoldenBytes("file.webp");
+  // After its first marker, a segment with a thumbnail, which has an end.
+  std::string thumbnail = jpeg;
+  thumbnail.insert(2,
+                   std::string("\xff\xe1\0\x0c", 4) + "Exif\xff\xd8  \xff\xd9");
   struct Bad {
     const char* file;
     std::string bytes;
@@ -686,6 +690,8 @@ TEST(ListFolder, SaysWhatIsBad) {
            Bad{"cat/2.png", png.substr(0, png.size() - 20),
                "damaged: the file is cut short"},
            Bad{"cat/2.jpg", jpeg.substr(0, jpeg.size() - 9),
+               "damaged: the file is cut short"},
+           Bad{"cat/3.jpg", thumbnail.substr(0, thumbnail.size() - 9),
                "damaged: the file is cut short"},
            Bad{"cat/2.webp", webp.substr(0, webp.size() - 9),
                "damaged: the file is cut short"},
