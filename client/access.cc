@@ -517,7 +517,8 @@ std::string Expiry(const v1::Token& token, const Console& console) {
                           : absl::StrCat(" (", DaysText(left), ")"));
 }
 
-std::vector<std::string> Row(const v1::Token& token, const Console& console) {
+std::vector<std::string> TokenRow(const v1::Token& token,
+                                  const Console& console) {
   return {token.id(),
           token.user(),
           RoleName(token.role()),
@@ -607,7 +608,7 @@ void PrintTokens(const Console& console,
     Table table(
         {"ID", "USER", "ROLE", "CREATED", "BY", "EXPIRES", "LAST USE", "NOTE"});
     for (const v1::Token& token : response.tokens()) {
-      table.Add(Row(token, console));
+      table.Add(TokenRow(token, console));
     }
     console.Print(table);
   });
@@ -771,8 +772,8 @@ std::string Outcome(const v1::AuditEntry& entry) {
   return text;
 }
 
-std::vector<std::string> Row(const v1::AuditEntry& entry,
-                             const Terminal& terminal) {
+std::vector<std::string> AuditRow(const v1::AuditEntry& entry,
+                                  const Terminal& terminal) {
   return {DateTime(entry.time(), terminal.zone), OrDash(entry.user()),
           OrDash(entry.credential()), OrDash(entry.origin()),
           entry.method().substr(entry.method().find('.') + 1),
@@ -789,7 +790,7 @@ void PrintTable(const Console& console,
   }
   Table table({"TIME", "USER", "BY", "FROM", "WHAT", "JOB", "RESULT", ""});
   for (const v1::AuditEntry& entry : entries) {
-    table.Add(Row(entry, console.terminal));
+    table.Add(AuditRow(entry, console.terminal));
   }
   console.Print(table);
 }

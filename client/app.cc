@@ -110,7 +110,7 @@ void Add(const Verb& row, Command& above, Action* action) {
   verb->set_examples(row.examples);
 }
 
-std::vector<std::string> Words(const char* text) {
+std::vector<std::string> NamesIn(const char* text) {
   return absl::StrSplit(text, ' ');
 }
 
@@ -125,7 +125,7 @@ std::map<std::string, Verb> AllVerbs() {
   }
   for (const auto& [name, help, below] : kUmbrellas) {
     Verb above{name, help, nullptr};
-    for (const std::string& one : Words(below)) {
+    for (const std::string& one : NamesIn(below)) {
       above.below.push_back(std::move(rows.extract(one).mapped()));
     }
     rows.emplace(name, std::move(above));
@@ -138,7 +138,7 @@ void AddVerbs(const std::map<std::string, Verb>& rows, Command& app,
               Action* action) {
   size_t added = 0;
   for (const auto& [title, names] : kGroups) {
-    for (const std::string& name : Words(names)) {
+    for (const std::string& name : NamesIn(names)) {
       Add(rows.at(name), app, action);
       app.get_subcommand(name)->group(title);
       ++added;

@@ -129,10 +129,10 @@ CompletePlace FindPlace(const Command& program,
 
 namespace {
 
-constexpr int kMostJobs = 200;  // the newest; more are no help on a screen
-constexpr absl::Duration kPatience = absl::Seconds(1);
+constexpr int kMostCompletions = 200;  // the newest
+constexpr absl::Duration kCompletionPatience = absl::Seconds(1);
 
-using Words = std::vector<CompleteWord>;
+using WordList = std::vector<CompleteWord>;
 
 // The jobs that a verb accepts; every other verb accepts any.
 v1::ListJobsRequest JobsOf(const std::string& path) {
@@ -164,17 +164,19 @@ bool AskDaemon(const CompletePlace& place, Method method,
   const absl::StatusOr<Address> address =
       ChooseDaemon(place.daemon, ContextStore(ContextStore::DefaultFolder()));
   if (!address.ok() || address->tunnel != nullptr) return false;
-  return Connection(*address).Call(method, request, response, kPatience).ok();
+  return Connection(*address)
+      .Call(method, request, response, kCompletionPatience)
+      .ok();
 }
 
 using Accepts = std::function<bool(const v1::Job& job)>;
 
 // Ids, and the names that only one of the jobs has.
-Words Jobs(const CompletePlace& place, v1::ListJobsRequest request,
-           const Accepts& accepts = nullptr) {
-  Words words;
+WordList JobNames(const CompletePlace& place, v1::ListJobsRequest request,
+                  const Accepts& accepts = nullptr) {
+  WordList words;
   if (absl::StartsWith(place.word, "@")) return {{"@last"}, {"@running"}};
-  request.set_page_size(kMostJobs);
+  request.set_page_size(kMostCompletions);
   v1::ListJobsResponse response;
   if (!AskDaemon(place, &JobStub::List, request, &response)) return words;
   std::map<std::string, int> named;
@@ -194,17 +196,17 @@ Words Jobs(const CompletePlace& place, v1::ListJobsRequest request,
 }
 
 // Jobs with a result of this kind; without a kind, of any study.
-Words Studies(const CompletePlace& place, v1::JobKind kind) {
+WordList Studies(const CompletePlace& place, v1::JobKind kind) {
   v1::ListJobsRequest request;
   request.add_states(v1::JOB_STATE_SUCCEEDED);
-  return Jobs(place, std::move(request), [kind](const v1::Job& job) {
+  return JobNames(place, std::move(request), [kind](const v1::Job& job) {
     return kind == v1::JOB_KIND_UNSPECIFIED ? IsStudy(job.kind())
                                             : job.kind() == kind;
   });
 }
 
-Words Models(const CompletePlace& place) {
-  Words words;
+WordList Models(const CompletePlace& place) {
+  WordList words;
   v1::ListModelsResponse response;
   AskDaemon(place, &ModelStub::ListModels, v1::ListModelsRequest(), &response);
   for (const v1::Model& model : response.models()) {
@@ -215,8 +217,8 @@ Words Models(const CompletePlace& place) {
   return words;
 }
 
-Words Contexts() {
-  Words words = {{kLocalContext, "this machine's own daemon"}};
+WordList Contexts() {
+  WordList words = {{kLocalContext, "this machine's own daemon"}};
   const ContextStore contexts(ContextStore::DefaultFolder());
   const auto names = contexts.Names();
   if (!names.ok()) return words;
@@ -224,8 +226,8 @@ Words Contexts() {
   return words;
 }
 
-Words Plain(const std::vector<std::string>& texts) {
-  Words words;
+WordList Plain(const std::vector<std::string>& texts) {
+  WordList words;
   for (const std::string& text : texts) words.push_back({text});
   return words;
 }
@@ -235,7 +237,7 @@ Words Plain(const std::vector<std::string>& texts) {
 using Json = nlohmann::ordered_json;
 
 void AddFields(const Json& object, const std::string& prefix,
-               const std::string& end, Words& words) {
+               const std::string& end, WordList& words) {
   for (const auto& [name, field] : object["properties"].items()) {
     if (field.contains("properties")) {
       AddFields(field, absl::StrCat(prefix, name, "."), end, words);
@@ -247,7 +249,7 @@ void AddFields(const Json& object, const std::string& prefix,
 }
 
 // The words that the field may hold: "linear", "cosine" …, "true" and "false".
-Words ValuesOf(const std::string& path) {
+WordList ValuesOf(const std::string& path) {
   const Json schema = spec::JobSchema();
   const Json* field = &schema;
   for (const auto& part : absl::StrSplit(path, '.')) {
@@ -258,7 +260,7 @@ Words ValuesOf(const std::string& path) {
     }
     field = &(*field)["properties"][name];
   }
-  Words words;
+  WordList words;
   if (field->contains("enum")) {
     for (const Json& one : (*field)["enum"]) {
       if (one.is_string()) words.push_back({one.get<std::string>()});
@@ -273,11 +275,11 @@ Words ValuesOf(const std::string& path) {
 }
 
 // "training.le", and then "training.bf16=t".
-Words Assignments(const std::string& word, bool* parts) {
+WordList Assignments(const std::string& word, bool* parts) {
   const size_t equals = word.find('=');
   if (equals != std::string::npos) return ValuesOf(word.substr(0, equals));
   *parts = true;
-  Words words;
+  WordList words;
   AddFields(spec::JobSchema(), "", "=", words);
   return words;
 }
@@ -285,8 +287,8 @@ Words Assignments(const std::string& word, bool* parts) {
 // --- By place ----------------------------------------------------------------
 
 // The words for the last of several comma-separated values.
-Words InList(const std::string& typed, const std::vector<std::string>& texts,
-             const char* other_sign) {
+WordList InList(const std::string& typed, const std::vector<std::string>& texts,
+                const char* other_sign) {
   const size_t comma = typed.rfind(',');
   std::string before =
       comma == std::string::npos ? "" : typed.substr(0, comma + 1);
@@ -294,7 +296,7 @@ Words InList(const std::string& typed, const std::vector<std::string>& texts,
       absl::StartsWith(typed.substr(before.size()), other_sign)) {
     before += other_sign;
   }
-  Words words;
+  WordList words;
   for (const std::string& text : texts) words.push_back({before + text});
   return words;
 }
@@ -302,7 +304,7 @@ Words InList(const std::string& typed, const std::vector<std::string>& texts,
 constexpr std::string_view kFree[] = {
     "--note", "--tag", "--untag", "--reason", "--label", "--name", "--text"};
 
-CompleteWords Value(const CompletePlace& place) {
+CompleteWords ValueFor(const CompletePlace& place) {
   const Option& option = *place.option;
   const std::string name = option.get_name();
   CompleteWords result;
@@ -311,9 +313,9 @@ CompleteWords Value(const CompletePlace& place) {
   } else if (name == "--probe-of") {
     result.words = Studies(place, v1::JOB_KIND_PROBE);
   } else if (name == kJobIdName) {
-    result.words = Jobs(place, JobsOf(place.path));
+    result.words = JobNames(place, JobsOf(place.path));
   } else if (name == "--after" || name == "--job") {
-    result.words = Jobs(place, {});
+    result.words = JobNames(place, {});
   } else if (name == kContextName || name == "--context") {
     result.words = Contexts();
   } else if (name == kModelName || name == "--model") {
@@ -336,14 +338,14 @@ CompleteWords Value(const CompletePlace& place) {
     result.files = true;
     // Accepts a job in place of a job.json.
     if (name == "JOB" && place.path == "check profile") {
-      result.words = Jobs(place, {});
+      result.words = JobNames(place, {});
     }
   }
   return result;
 }
 
-Words Options(const Command& program, const CompletePlace& place) {
-  Words words;
+WordList Options(const Command& program, const CompletePlace& place) {
+  WordList words;
   const auto add = [&words](const Command& app) {
     for (const Option* option : app.options()) {
       for (const std::string& name : option->spellings()) {
@@ -369,7 +371,7 @@ CompleteWords WordsFor(const Command& program, const CompletePlace& place) {
   CompleteWords all;
   const std::vector<Command*> verbs = place.verb->verbs();
   if (place.option != nullptr) {
-    all = Value(place);
+    all = ValueFor(place);
   } else if (absl::StartsWith(place.word, "-")) {
     all.words = Options(program, place);
   }

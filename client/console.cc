@@ -338,7 +338,7 @@ namespace {
 using certificates::CertificateFacts;
 using certificates::FactsOf;
 
-constexpr absl::Duration kPatience = absl::Seconds(5);
+constexpr absl::Duration kProbePatience = absl::Seconds(5);
 constexpr size_t kMostNames = 20;
 
 bool IsPort(const Address& address) {
@@ -469,7 +469,7 @@ std::optional<Refusal> WhyUnreachable(const Address& address, absl::Time now) {
   const absl::StatusOr<HostPort> place = ParseHostPort(address.target);
   if (!place.ok()) return std::nullopt;
   const Credentials& own = address.credentials;
-  const Probe probe = ProbeServer(*place, kPatience);
+  const Probe probe = ProbeServer(*place, kProbePatience);
   if (!own.tls) {
     if (probe.found != Found::kTls) return std::nullopt;
     return Refusal{
@@ -597,7 +597,7 @@ bool IsOfDisk(const grpc::Status& status) {
          absl::StrContains(text, "No space");
 }
 
-std::string NextStep(const grpc::Status& status) {
+std::string NextStepAfter(const grpc::Status& status) {
   switch (status.error_code()) {
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       return "It is busy, or waits for a slow disk. The request may have been "
@@ -697,7 +697,7 @@ ExitCode Console::Fail(const grpc::Status& status) const {
     return Fail(code, MessageOf(status),
                 HowToBeLetIn(daemon.address(), status.error_code()));
   }
-  return Fail(code, MessageOf(status), NextStep(status));
+  return Fail(code, MessageOf(status), NextStepAfter(status));
 }
 
 ExitCode Console::FailToReach(const absl::Status& tunnel) const {

@@ -506,10 +506,10 @@ void DeclareExport(Command& verb, ExportOptions& options) {
       ->required();
 }
 
-constexpr size_t kMostJobs = 20;
+constexpr size_t kMostPlottedJobs = 20;
 // Steps of all jobs together, some 700 bytes each; a job has its share of them,
 // but enough to draw its curves.
-constexpr size_t kMostSteps = 8000;
+constexpr size_t kMostPlottedSteps = 8000;
 constexpr size_t kFewestSteps = 1000;
 constexpr int64_t kLogBytes = 64 << 10;
 
@@ -560,13 +560,13 @@ class Reporting {
     const auto ids = ResolveNamed(console_, named_, {}, &code);
     if (!ids) return code;
     const size_t count = std::max(named_.texts.size(), ids->size());
-    if (count > kMostJobs) {
+    if (count > kMostPlottedJobs) {
       return console_.BadInput(
           absl::StrCat(count, " jobs for one report"),
-          absl::StrCat("Name at most ", kMostJobs,
+          absl::StrCat("Name at most ", kMostPlottedJobs,
                        ": `mpsctl list -q --label "
                        "NAME=VALUE --sort eval_loss --limit ",
-                       kMostJobs, "` prints the ids of the best."));
+                       kMostPlottedJobs, "` prints the ids of the best."));
     }
     std::vector<run_page::RunData> runs;
     for (const std::string& id : *ids) {
@@ -593,7 +593,7 @@ class Reporting {
 
  private:
   static size_t StepsOfEach(size_t jobs) {
-    return std::max(kFewestSteps, kMostSteps / jobs);
+    return std::max(kFewestSteps, kMostPlottedSteps / jobs);
   }
 
   grpc::Status Collect(const std::string& id, size_t most_steps,

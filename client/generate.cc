@@ -36,7 +36,6 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr char kPromptsFile[] = "prompts.jsonl";  // the path in the spec
-constexpr char kNothing[] = "Nothing was submitted.";
 
 struct GenerateArguments {
   std::string of;  // a job, or a model
@@ -180,7 +179,8 @@ ExitCode Prepare(const GenerateArguments& arguments, const Console& console,
         console.daemon.Call(&JobStub::GetSubmission, ask, &job);
     if (!status.ok()) return console.Fail(status);
     auto of_job = SpecOfJob(job, *id);
-    if (!of_job.ok()) return console.BadInput(of_job.status(), kNothing);
+    if (!of_job.ok())
+      return console.BadInput(of_job.status(), kNothingSubmitted);
     spec = *std::move(of_job);
     // Of the job's files only a chat template is one of this job's.
     for (const v1::InputFile& input : job.inputs()) {
@@ -197,7 +197,8 @@ ExitCode Prepare(const GenerateArguments& arguments, const Console& console,
   request->set_anyway(arguments.queue.anyway);
   const absl::Status added =
       AddJobLabels(arguments.queue.job_labels, request->mutable_labels());
-  return added.ok() ? ExitCode::kOk : console.BadInput(added, kNothing);
+  return added.ok() ? ExitCode::kOk
+                    : console.BadInput(added, kNothingSubmitted);
 }
 
 absl::Status CheckArguments(const GenerateArguments& arguments) {
@@ -228,10 +229,10 @@ ExitCode ShowAnswers(const GenerateArguments& arguments, const std::string& id,
 
 ExitCode Generate(const GenerateArguments& arguments, const Console& console) {
   if (absl::Status s = CheckArguments(arguments); !s.ok()) {
-    return console.BadInput(s, kNothing);
+    return console.BadInput(s, kNothingSubmitted);
   }
   const absl::StatusOr<std::string> lines = PromptLines(arguments);
-  if (!lines.ok()) return console.BadInput(lines.status(), kNothing);
+  if (!lines.ok()) return console.BadInput(lines.status(), kNothingSubmitted);
   v1::SubmitRequest request;
   ExitCode code = Prepare(arguments, console, &request);
   if (code != ExitCode::kOk) return code;
@@ -239,7 +240,7 @@ ExitCode Generate(const GenerateArguments& arguments, const Console& console) {
   std::vector<LocalFile> files = {{kPromptsFile, file.path(), "", 0}};
   absl::Status hashed = file.status();
   if (hashed.ok()) hashed = HashFiles(files, {});
-  if (!hashed.ok()) return console.BadInput(hashed, kNothing);
+  if (!hashed.ok()) return console.BadInput(hashed, kNothingSubmitted);
   v1::InputFile* input = request.add_inputs();
   input->set_path(kPromptsFile);
   input->set_sha256(files.front().sha256);

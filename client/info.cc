@@ -18,7 +18,7 @@
 namespace mpsd::client {
 namespace {
 
-void Field(std::ostream& out, const char* name, const std::string& value) {
+void InfoField(std::ostream& out, const char* name, const std::string& value) {
   out << std::left << std::setw(15) << name
       << (value.empty() ? "-" : PrintableLines(value)) << '\n';
 }
@@ -90,7 +90,7 @@ std::string PageText(const std::string& address) {
 }
 
 // "18.2 MiB of a budget of 1.1 TiB, "; empty until it was measured.
-std::string StateText(const v1::InfoResponse& info) {
+std::string DaemonStateText(const v1::InfoResponse& info) {
   if (info.state_bytes() == 0) return "";
   if (info.state_budget_bytes() == 0) {
     return absl::StrCat(base::BytesText(info.state_bytes()), ", ");
@@ -99,7 +99,7 @@ std::string StateText(const v1::InfoResponse& info) {
                       base::BytesText(info.state_budget_bytes()), ", ");
 }
 
-std::string MetricsText(const v1::InfoResponse& info) {
+std::string MetricsAddressText(const v1::InfoResponse& info) {
   const std::string& address = info.metrics_address();
   if (address.empty()) return "off";
   if (absl::StartsWith(address, "unix:")) return address;
@@ -109,10 +109,10 @@ std::string MetricsText(const v1::InfoResponse& info) {
 
 void PrintIdentity(const v1::WhoAmIResponse& who, const Console& console) {
   const absl::Time now = console.terminal.clock->Now();
-  Field(console.out, "you", IdentityText(who, now));
+  InfoField(console.out, "you", IdentityText(who, now));
   if (who.has_certificate_expire_time()) {
-    Field(console.out, "certificate",
-          CertificateText(ToTime(who.certificate_expire_time()), now));
+    InfoField(console.out, "certificate",
+              CertificateText(ToTime(who.certificate_expire_time()), now));
   }
 }
 
@@ -121,43 +121,44 @@ void PrintInfo(const v1::InfoResponse& info, const v1::WhoAmIResponse& who,
   std::ostream& out = console.out;
   const absl::Duration up =
       console.terminal.clock->Now() - ToTime(info.start_time());
-  Field(out, "mpsd",
-        absl::StrCat(info.version(), " at ", console.daemon.address().target,
-                     ", up ", Seconds(up)));
+  InfoField(
+      out, "mpsd",
+      absl::StrCat(info.version(), " at ", console.daemon.address().target,
+                   ", up ", Seconds(up)));
   PrintIdentity(who, console);
   if (!info.worker_version().empty()) {
-    Field(out, "worker", info.worker_version());
-    Field(out, "torch", info.torch_version());
+    InfoField(out, "worker", info.worker_version());
+    InfoField(out, "torch", info.torch_version());
   }
-  Field(out, "device", DeviceText(info));
-  Field(out, "platform", info.platform());
+  InfoField(out, "device", DeviceText(info));
+  InfoField(out, "platform", info.platform());
   if (const std::string host = HostText(info.host()); !host.empty()) {
-    Field(out, "machine", host);
+    InfoField(out, "machine", host);
   }
-  Field(out, "jobs", JobsText(info));
-  if (info.has_you()) Field(out, "usage", UsageText(info.you()));
+  InfoField(out, "jobs", JobsText(info));
+  if (info.has_you()) InfoField(out, "usage", UsageText(info.you()));
   if (!info.hold().empty()) {
-    Field(out, "jobs wait",
-          info.hold_reason().empty()
-              ? info.hold()
-              : absl::StrCat(info.hold_reason(), ": ", info.hold()));
+    InfoField(out, "jobs wait",
+              info.hold_reason().empty()
+                  ? info.hold()
+                  : absl::StrCat(info.hold_reason(), ": ", info.hold()));
   }
   if (info.has_pause()) {
-    Field(out, "paused", PauseReasonText(info.pause()));
+    InfoField(out, "paused", PauseReasonText(info.pause()));
   }
-  Field(out, "state folder",
-        absl::StrCat(info.state_dir(), ", ", StateText(info),
-                     base::BytesText(info.disk_free_bytes()), " free"));
+  InfoField(out, "state folder",
+            absl::StrCat(info.state_dir(), ", ", DaemonStateText(info),
+                         base::BytesText(info.disk_free_bytes()), " free"));
   for (const std::string& address : info.api_addresses()) {
     const bool tls = info.api_tls() && !absl::StartsWith(address, "unix:");
-    Field(out, "API", absl::StrCat(address, tls ? ", with TLS" : ""));
+    InfoField(out, "API", absl::StrCat(address, tls ? ", with TLS" : ""));
   }
-  Field(out, "metrics", MetricsText(info));
+  InfoField(out, "metrics", MetricsAddressText(info));
   if (!info.page_address().empty()) {
-    Field(out, "web page", PageText(info.page_address()));
+    InfoField(out, "web page", PageText(info.page_address()));
   }
-  Field(out, "schema", absl::StrCat(info.schema_version()));
-  Field(out, "protocol", absl::StrCat(info.protocol_version()));
+  InfoField(out, "schema", absl::StrCat(info.schema_version()));
+  InfoField(out, "protocol", absl::StrCat(info.protocol_version()));
 }
 
 ExitCode Info(const Console& console) {
@@ -181,7 +182,7 @@ ExitCode Info(const Console& console) {
 
 constexpr int kRoundTrips = 5;
 // For Diagnose: it starts a worker, measures a disk, and may wait for others.
-constexpr absl::Duration kPatience = absl::Seconds(90);
+constexpr absl::Duration kDiagnosisPatience = absl::Seconds(90);
 constexpr absl::Duration kPoll = absl::Seconds(2);
 // The daemon ends a self-test that takes longer.
 constexpr absl::Duration kLongestTest = absl::Minutes(20);
@@ -240,7 +241,7 @@ grpc::Status AwaitSelftest(const Console& console, v1::DiagnoseRequest request,
     console.terminal.sleep(kPoll);
     diagnosis->Clear();
     const grpc::Status status = console.daemon.Call(
-        &RunbookStub::Diagnose, request, diagnosis, kPatience);
+        &RunbookStub::Diagnose, request, diagnosis, kDiagnosisPatience);
     if (!status.ok()) return status;
   }
   return grpc::Status::OK;
@@ -328,7 +329,7 @@ ExitCode Diagnose(const Console& console, bool deep,
   const auto gate = CertificateGate(who, clock.Now(), *thresholds);
   if (gate) own.push_back(*gate);
   status = console.daemon.Call(&RunbookStub::Diagnose, request, diagnosis,
-                               kPatience);
+                               kDiagnosisPatience);
   const absl::Time arrived = clock.Now();
   if (!status.ok()) return fail(status);
   if (diagnosis->has_time()) {

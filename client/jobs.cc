@@ -24,7 +24,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kPageSize = 500;  // the most that the daemon sends at once
 constexpr char kLast[] = "@last", kRunning[] = "@running";
 
 // Whether it is as long as an id, and begins like one.
@@ -61,7 +60,7 @@ void LookCloser(const Console& console, const std::string& text,
                 v1::FindJobsResponse* matches) {
   v1::ListJobsRequest request;
   request.set_text(text);
-  request.set_page_size(kPageSize);
+  request.set_page_size(kMostListed);
   v1::ListJobsResponse listed;
   v1::WhoAmIResponse who;
   if (!console.daemon.Call(&JobStub::List, request, &listed).ok() ||
@@ -116,7 +115,7 @@ std::optional<std::vector<std::string>> ListIds(const Console& console,
                                                 v1::ListJobsRequest filter,
                                                 ExitCode* code) {
   filter.set_ascending(true);
-  filter.set_page_size(kPageSize);
+  filter.set_page_size(kMostListed);
   std::vector<std::string> ids;
   do {
     v1::ListJobsResponse response;
@@ -793,7 +792,7 @@ void DeclareDelete(Command& verb, DeleteOptions& options) {
                 "Show what would be deleted, and delete nothing");
 }
 
-std::string KindName(v1::CollectionItem::Kind kind) {
+std::string ItemKindName(v1::CollectionItem::Kind kind) {
   switch (kind) {
     case v1::CollectionItem::KIND_JOB:
       return "job";
@@ -846,7 +845,7 @@ void PrintPlan(const v1::PlanCollectionResponse& plan, const Console& console) {
   }
   Table table({"WHAT", "ID", "SIZE", "OWNER", "NAME", "WHY"});
   for (const v1::CollectionItem& item : plan.items()) {
-    table.Add({KindName(item.kind()), ShortId(item),
+    table.Add({ItemKindName(item.kind()), ShortId(item),
                base::BytesText(item.size_bytes()), OrDash(item.owner()),
                OrDash(item.name()), item.why()});
   }

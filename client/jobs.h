@@ -17,6 +17,9 @@
 
 namespace mpsd::client {
 
+// The most jobs that the daemon sends at once.
+inline constexpr int kMostListed = 500;
+
 // How users name a job, as `mpsctl help` prints it.
 std::string JobIdHelp();
 

@@ -252,7 +252,7 @@ void DeclareModelList(Command& verb, std::string& name) {
 
 constexpr size_t kShownNames = 8;
 // Attempts of the last call, which is idempotent.
-constexpr int kTries = 5;
+constexpr int kPullTries = 5;
 
 struct PushOptions {
   std::string folder;
@@ -292,7 +292,7 @@ grpc::Status Send(const v1::PushModelRequest& request,
                   v1::PushModelResponse* response) {
   RetryPause pause(console);
   grpc::Status status;
-  for (int i = 0; i < kTries; ++i) {
+  for (int i = 0; i < kPullTries; ++i) {
     status = Upload(console, files);
     if (!status.ok()) return status;
     bool interrupted = false;

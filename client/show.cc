@@ -261,7 +261,7 @@ namespace {
 
 constexpr char kPrefix[] = "JOB_ORDER_";
 
-using Value = std::optional<std::variant<int64_t, double, std::string>>;
+using SortValue = std::optional<std::variant<int64_t, double, std::string>>;
 
 // The names of run_glue.py's metrics (core/report).
 constexpr const char* kMetrics[] = {
@@ -270,11 +270,11 @@ constexpr const char* kMetrics[] = {
     "perplexity"};
 constexpr char kMetricPrefix[] = "metrics.";
 
-Value Finite(bool has, double value) {
-  return has && std::isfinite(value) ? Value(value) : std::nullopt;
+SortValue Finite(bool has, double value) {
+  return has && std::isfinite(value) ? SortValue(value) : std::nullopt;
 }
 
-Value MetricOf(const v1::Job& job, const std::string& metric) {
+SortValue MetricOf(const v1::Job& job, const std::string& metric) {
   if (metric == kTrainLoss) {
     return Finite(job.has_train_loss(), job.train_loss());
   }
@@ -283,7 +283,7 @@ Value MetricOf(const v1::Job& job, const std::string& metric) {
                                       : Finite(true, found->second);
 }
 
-Value ValueOf(const v1::Job& job, const SortKey& key) {
+SortValue ValueOf(const v1::Job& job, const SortKey& key) {
   if (!key.metric.empty()) return MetricOf(job, key.metric);
   switch (key.order) {
     case v1::JOB_ORDER_END_TIME:
@@ -313,7 +313,7 @@ Value ValueOf(const v1::Job& job, const SortKey& key) {
 
 // Negative where `a` comes first.
 int Compare(const v1::Job& a, const v1::Job& b, const SortKey& key) {
-  const Value left = ValueOf(a, key), right = ValueOf(b, key);
+  const SortValue left = ValueOf(a, key), right = ValueOf(b, key);
   if (left == right) return 0;
   if (!left.has_value() || !right.has_value()) return left ? -1 : 1;
   return (*left < *right) == key.ascending ? -1 : 1;
@@ -450,7 +450,6 @@ constexpr char kTableColumns[] = "id,state,step,loss,eval_loss,owner,age,name";
 constexpr char kCsvColumns[] =
     "id,name,state,owner,priority,model,create_time,start_time,end_time,step,"
     "loss,eval_loss,device_seconds,stored_bytes";
-constexpr int64_t kPageSize = 500;  // the most that the daemon sends at once
 
 struct ListOptions {
   JobFilter filter;
@@ -542,7 +541,8 @@ class Jobs {
   bool Fetch() {
     while (!is_last_) {
       request_.set_page_size(static_cast<int32_t>(
-          sorts_here_ ? kPageSize : std::min(kPageSize, most_ - fetched_)));
+          sorts_here_ ? kMostListed
+                      : std::min<int64_t>(kMostListed, most_ - fetched_)));
       v1::ListJobsResponse response;
       status_ = daemon_.Call(&JobStub::List, request_, &response);
       if (!status_.ok()) return false;

@@ -70,7 +70,7 @@ namespace mpsd::client {
 namespace {
 
 // How long to try again once the connection broke.
-constexpr absl::Duration kPatience = absl::Minutes(10);
+constexpr absl::Duration kReconnectPatience = absl::Minutes(10);
 
 namespace fs = std::filesystem;
 
@@ -415,7 +415,7 @@ constexpr int64_t kParcelBytes = 32 << 20;
 constexpr size_t kStreams = 4;  // uploads at a time
 // The number of attempts while too many other clients upload, and of rounds
 // without progress.
-constexpr int kTries = 6;
+constexpr int kSubmitTries = 6;
 constexpr absl::Duration kFirstWait = absl::Milliseconds(250);
 
 // Whether the daemon answered that it is overloaded. gRPC's own UNAVAILABLE,
@@ -704,7 +704,9 @@ class Uploader {
 class Turns {
  public:
   Turns(const Console& console, const std::vector<LocalFile>& files)
-      : console_(console), question_(files), reconnect_(console, kPatience) {}
+      : console_(console),
+        question_(files),
+        reconnect_(console, kReconnectPatience) {}
 
   grpc::Status Run() {
     grpc::Status status = Turn();
@@ -736,7 +738,7 @@ class Turns {
 
   bool ShouldResume(const grpc::Status& status) {
     if (IsBusy(status)) {
-      if (busy_ == kTries) return false;
+      if (busy_ == kSubmitTries) return false;
       console_.terminal.sleep(kFirstWait * (1 << busy_++));
       return true;
     }
@@ -744,11 +746,11 @@ class Turns {
       case grpc::StatusCode::INVALID_ARGUMENT:
         // What the daemon had stored was not the file's beginning; it has
         // dropped it by now.
-        return std::exchange(went_on_, false) && ++fruitless_ < kTries;
+        return std::exchange(went_on_, false) && ++fruitless_ < kSubmitTries;
       case grpc::StatusCode::ABORTED:
       case grpc::StatusCode::OUT_OF_RANGE:
       case grpc::StatusCode::DATA_LOSS:
-        return ++fruitless_ < kTries;
+        return ++fruitless_ < kSubmitTries;
       default:
         return reconnect_.ShouldRetry(status);
     }
@@ -1043,7 +1045,6 @@ absl::Status PlaceModel(const std::string& model, const fs::path& base,
 }
 
 constexpr char kStandardInput[] = "-";
-constexpr char kNothing[] = "Nothing was submitted.";
 
 // A weight file given by mistake as job.json is not read. A pipe, such as a
 // shell's <(…), has no size.
@@ -1215,7 +1216,7 @@ class SureSubmit {
         if (status.ok()) continue;
       }
       if (!LeavesOpen(status)) return Refused(status);
-      if (waited_ >= kPatience) {
+      if (waited_ >= kReconnectPatience) {
         return NotKnown(
             ExitCode::kTryAgain,
             absl::StrCat("no answer from mpsd: ", status.error_message()));
@@ -1274,7 +1275,7 @@ class SureSubmit {
     if (waited_ == absl::ZeroDuration()) {
       console_.err << "mpsctl: no answer from mpsd yet; sending the job again "
                       "under the same key, for "
-                   << Seconds(kPatience) << '\n'
+                   << Seconds(kReconnectPatience) << '\n'
                    << std::flush;
     }
     waited_ += pause_.Wait();
@@ -1412,7 +1413,8 @@ ExitCode Submit(const SubmitOptions& options, const Console& console) {
   if (!after) return code;
   PreparedJob job;
   v1::SubmitRequest request;
-  code = PrepareToSend(console, options.queue, kNothing, &job, &request);
+  code =
+      PrepareToSend(console, options.queue, kNothingSubmitted, &job, &request);
   if (code != ExitCode::kOk) return code;
   request.set_idempotency_key(options.idempotency_key);
   request.set_held(options.hold);
@@ -1712,7 +1714,7 @@ ExitCode Clone(const CloneOptions& options, const Console& console) {
     change.name = NextName(console, original->name);
   }
   if (absl::Status s = Change(change, request); !s.ok()) {
-    return console.BadInput(s, kNothing);
+    return console.BadInput(s, kNothingSubmitted);
   }
   request.mutable_after()->Assign(after->begin(), after->end());
   PrintChanges(console, *id, spec, request.spec_json());

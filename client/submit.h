@@ -27,6 +27,9 @@
 
 namespace mpsd::client {
 
+// The advice of an error in what is sent.
+inline constexpr char kNothingSubmitted[] = "Nothing was submitted.";
+
 // A file of this machine that the daemon needs.
 struct LocalFile {
   std::string path;             // the path in job.json

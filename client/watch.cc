@@ -29,7 +29,7 @@
 namespace mpsd::client {
 namespace {
 
-std::string StateText(const v1::StateChanged& state) {
+std::string StateChangeText(const v1::StateChanged& state) {
   std::string text = StateName(state.state());
   if (!state.message().empty()) {
     absl::StrAppend(&text, "  ", Printable(state.message()));
@@ -86,7 +86,7 @@ void EventPrinter::Print(const v1::JobEvent& event) {
   if (console_.json) return console_.PrintJson(event);
   switch (event.event_case()) {
     case v1::JobEvent::kState:
-      return Line(event, StateText(event.state()));
+      return Line(event, StateChangeText(event.state()));
     case v1::JobEvent::kProgress:
       return PrintProgress(event);
     case v1::JobEvent::kEvaluated:

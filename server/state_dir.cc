@@ -259,7 +259,7 @@ absl::StatusOr<StateUsage> MeasureState(const std::filesystem::path& state_dir,
 
 namespace {
 
-constexpr size_t kMostBytes = 16 << 20;  // of a group's entry: its members
+constexpr size_t kMostGroupBytes = 16 << 20;  // of a group's entry: its members
 
 }  // namespace
 
@@ -274,7 +274,7 @@ absl::StatusOr<gid_t> GroupNamed(const std::string& name) {
     error =
         getgrnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found);
     if (error == EINTR) continue;
-    if (error != ERANGE || buffer.size() >= kMostBytes) break;
+    if (error != ERANGE || buffer.size() >= kMostGroupBytes) break;
     buffer.resize(buffer.size() * 2);
   }
   if (found != nullptr) return found->gr_gid;

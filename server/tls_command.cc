@@ -29,7 +29,7 @@ constexpr int kExitUnavailable = 69;
 // The port of the examples.
 constexpr char kPort[] = "7433";
 
-constexpr char kFooter[] = R"(
+constexpr char kTlsFooter[] = R"(
 The files are in the state folder:
   tls/ca.crt, ca.key          this machine's own certificate authority; clients
                               know it by its fingerprint
@@ -37,7 +37,7 @@ The files are in the state folder:
 Anyone who has ca.key or server.key can impersonate this machine.
 )";
 
-struct Options {
+struct TlsOptions {
   std::string state_dir, config;
   std::vector<std::string> names;
   int server_days = pki::kServerDays;
@@ -47,7 +47,7 @@ struct Options {
 
 // A command's action on the options, once the state folder is known.
 struct Command {
-  const Options& options;
+  const TlsOptions& options;
   fs::path state_dir;
   std::vector<std::string> listen;  // the file's
   // In seconds, the precision of certificates.
@@ -103,7 +103,7 @@ std::string ServerAddress(const certificates::CertificateFacts& server,
 }
 
 // The given options by which another command of mpsd finds the same folder.
-std::string GivenOptions(const Options& o) {
+std::string GivenOptions(const TlsOptions& o) {
   const auto given = [](const char* name, const std::string& path) {
     return path.empty() ? "" : absl::StrCat(name, fs::absolute(path).string());
   };
@@ -226,7 +226,7 @@ absl::Status Show(const Command& command) {
 
 // The settings, with the folder as the daemon finds it: by the option, the
 // file, MPSD_STATE_DIR, or the default.
-absl::StatusOr<Config> ConfigOf(const Options& options) {
+absl::StatusOr<Config> ConfigOf(const TlsOptions& options) {
   std::vector<std::string> args;
   if (!options.state_dir.empty()) args = {"--state-dir", options.state_dir};
   if (!options.config.empty()) {
@@ -241,9 +241,9 @@ absl::StatusOr<Config> ConfigOf(const Options& options) {
 using Action = absl::Status (*)(const Command&);
 
 // Declares the verbs; the one that the command line names goes to `action`.
-void Declare(CLI::App& app, Options& o, Action& action) {
+void Declare(CLI::App& app, TlsOptions& o, Action& action) {
   app.require_subcommand(1);
-  app.footer(kFooter);
+  app.footer(kTlsFooter);
   const auto verb = [&](const char* name, const char* what, Action run) {
     CLI::App* sub = app.add_subcommand(name, what);
     sub->callback([&action, run] { action = run; });
@@ -290,7 +290,7 @@ int Complain(const absl::Status& status, std::ostream& err) {
 int TlsCommand(const std::vector<std::string>& args, std::ostream& out,
                std::ostream& err) {
   CLI::App app("Certificates for an mpsd that listens on a port.", "mpsd tls");
-  Options options;
+  TlsOptions options;
   Action action = nullptr;
   Declare(app, options, action);
   try {

@@ -274,7 +274,7 @@ namespace {
 
 constexpr char kCurrent[] = "current";
 constexpr char kEnding[] = ".json";
-constexpr size_t kMostBytes = 2 * limits::kPemBytes;
+constexpr size_t kMostContextBytes = 2 * limits::kPemBytes;
 constexpr size_t kMostNameBytes = 256;
 
 std::string FileName(const std::string& name) {
@@ -343,7 +343,7 @@ absl::StatusOr<Context> ContextStore::Find(const std::string& name) const {
   if (absl::IsNotFound(folder.status())) return NoSuch(name);
   if (!folder.ok()) return folder.status();
   const absl::StatusOr<std::string> text =
-      (*folder)->Read(FileName(name), kMostBytes);
+      (*folder)->Read(FileName(name), kMostContextBytes);
   if (absl::IsNotFound(text.status())) return NoSuch(name);
   if (!text.ok()) return text.status();
   absl::StatusOr<Context> context = FromText(name, *text);

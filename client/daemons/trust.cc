@@ -34,21 +34,21 @@
 namespace mpsd::client {
 namespace {
 
-constexpr size_t kMostBytes = 8 << 20;
+constexpr size_t kMostAuthorityBytes = 8 << 20;
 
 }  // namespace
 
 absl::StatusOr<std::string> SystemRoots() {
   if (const char* file = std::getenv(X509_get_default_cert_file_env());
       file != nullptr && *file != 0) {
-    return base::ReadSmallFile(file, kMostBytes);
+    return base::ReadSmallFile(file, kMostAuthorityBytes);
   }
   for (const char* file :
        {X509_get_default_cert_file(), "/etc/ssl/certs/ca-certificates.crt",
         "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"}) {
     std::error_code error;
     if (std::filesystem::file_size(file, error) == 0 || error) continue;
-    return base::ReadSmallFile(file, kMostBytes);
+    return base::ReadSmallFile(file, kMostAuthorityBytes);
   }
   return absl::NotFoundError(
       "this machine has no file of trusted certificates; install "
@@ -220,7 +220,7 @@ Verdict Judge(const Chain& chain, const std::string& roots_pem,
 namespace {
 
 using certificates::Freed;
-using Context = std::unique_ptr<SSL_CTX, Freed<SSL_CTX_free>>;
+using TlsContext = std::unique_ptr<SSL_CTX, Freed<SSL_CTX_free>>;
 using Session = std::unique_ptr<SSL, Freed<SSL_free>>;
 using Addresses = std::unique_ptr<addrinfo, Freed<freeaddrinfo>>;
 
@@ -324,8 +324,8 @@ std::string Reason() {
   return text;
 }
 
-Context MakeContext() {
-  Context context(SSL_CTX_new(TLS_client_method()));
+TlsContext MakeTlsContext() {
+  TlsContext context(SSL_CTX_new(TLS_client_method()));
   if (context == nullptr) return context;
   SSL_CTX_set_min_proto_version(context.get(), TLS1_3_VERSION);
   // The caller verifies the chain, with better messages.
@@ -389,7 +389,7 @@ Probe ProbeServer(const HostPort& place, absl::Duration patience) {
   Probe probe;
   const base::UniqueFd socket = Connect(place, deadline, &probe);
   if (socket.get() < 0) return probe;
-  const Context context = MakeContext();
+  const TlsContext context = MakeTlsContext();
   const Session session(context == nullptr ? nullptr : SSL_new(context.get()));
   if (session == nullptr || SSL_set_fd(session.get(), socket.get()) != 1) {
     probe.found = Found::kNoTls;

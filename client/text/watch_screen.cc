@@ -18,7 +18,7 @@ constexpr int kRoomyRows = 16;
 
 using Lines = std::vector<std::string>;
 
-void Add(std::string& text, const std::string& part) {
+void AddPart(std::string& text, const std::string& part) {
   if (!part.empty()) absl::StrAppend(&text, text.empty() ? "" : "  ", part);
 }
 
@@ -45,12 +45,12 @@ std::string ProgressText(const v1::Progress& progress, const Viewer& viewer) {
       absl::StrCat("step ", progress.step(), "/", progress.total_steps());
   const double eta = progress.eta_seconds();
   if (progress.step() < progress.total_steps() && eta < 1e9) {
-    Add(text, absl::StrCat(
-                  "ETA ", Seconds(eta),
-                  absl::FormatTime(" (%H:%M)", viewer.now + absl::Seconds(eta),
-                                   viewer.zone)));
+    AddPart(text, absl::StrCat("ETA ", Seconds(eta),
+                               absl::FormatTime(" (%H:%M)",
+                                                viewer.now + absl::Seconds(eta),
+                                                viewer.zone)));
   }
-  Add(text, absl::StrFormat("epoch %.2f", progress.epoch()));
+  AddPart(text, absl::StrFormat("epoch %.2f", progress.epoch()));
   return Bar(progress.step(), progress.total_steps(), text, viewer.columns,
              viewer.utf8);
 }
@@ -59,10 +59,11 @@ void AddJob(const Watched& watched, const Viewer& viewer, Lines& lines) {
   const v1::Job& job = watched.job;
   if (job.id().empty()) return lines.push_back("No job runs.");
   std::string title = "Job " + job.id();
-  Add(title, job.name());
-  Add(title, job.owner());
-  if (IsStudy(job.kind())) Add(title, KindName(job.kind()));
-  if (job.attempt() > 1) Add(title, absl::StrCat("attempt ", job.attempt()));
+  AddPart(title, job.name());
+  AddPart(title, job.owner());
+  if (IsStudy(job.kind())) AddPart(title, KindName(job.kind()));
+  if (job.attempt() > 1)
+    AddPart(title, absl::StrCat("attempt ", job.attempt()));
   lines.push_back(title);
   if (!job.has_progress()) {
     lines.push_back("no step yet");
@@ -86,8 +87,9 @@ void AddJob(const Watched& watched, const Viewer& viewer, Lines& lines) {
                         Count(progress.tokens_per_second()),
                         progress.learning_rate(), progress.grad_norm());
     if (progress.has_device_utilization_ratio()) {
-      Add(speed, absl::StrFormat("%s busy %.0f%%", progress.device(),
-                                 100 * progress.device_utilization_ratio()));
+      AddPart(speed,
+              absl::StrFormat("%s busy %.0f%%", progress.device(),
+                              100 * progress.device_utilization_ratio()));
     }
     lines.push_back(speed);
     v1::DeviceMemory memory = progress.memory();
@@ -108,10 +110,10 @@ void AddQueue(const v1::QueueResponse& queue, size_t room, Lines& lines) {
   for (const auto& entry : queue.entries()) {
     if (entry.state() == v1::JOB_STATE_RUNNING) continue;
     std::string text = absl::StrFormat("%3d", waiting.size() + 1);
-    Add(text, ShortJobId(entry.id()));
-    Add(text, entry.owner());
-    Add(text, entry.name());
-    Add(text, entry.hold().empty() ? entry.why() : "held: " + entry.hold());
+    AddPart(text, ShortJobId(entry.id()));
+    AddPart(text, entry.owner());
+    AddPart(text, entry.name());
+    AddPart(text, entry.hold().empty() ? entry.why() : "held: " + entry.hold());
     waiting.push_back(text);
   }
   const size_t all = waiting.size() + queue.more();
@@ -162,7 +164,7 @@ struct Range {
   double low = 0, high = 0;
   bool empty = true;
 
-  void Add(double value) {
+  void AddPart(double value) {
     low = empty ? value : std::min(low, value);
     high = empty ? value : std::max(high, value);
     empty = false;
@@ -269,8 +271,8 @@ std::vector<std::string> DrawLosses(const std::string& title,
   for (const auto* points : {&steps, &evaluations}) {
     for (const LossPoint& p : *points) {
       if (!std::isfinite(p.loss)) continue;
-      x.Add(static_cast<double>(p.step));
-      y.Add(p.loss);
+      x.AddPart(static_cast<double>(p.step));
+      y.AddPart(p.loss);
     }
   }
   const int height = rows - static_cast<int>(lines.size()) - 2;

@@ -137,20 +137,20 @@ double Thresholds::Get(std::string_view name) const {
 
 namespace {
 
-using Json = nlohmann::json;
+using Options = nlohmann::json;
 
 constexpr char kOwnChoice[] = ", or 0 for mpsd's own choice";
 
-bool IsUnset(const Json& options, const char* field) {
+bool IsUnset(const Options& options, const char* field) {
   const auto found = options.find(field);
   return found == options.end() || *found == 0;
 }
 
 // `more`: what is allowed in addition to the numbers from `min` to `max`.
-absl::StatusOr<double> Number(const Json& options, const char* field,
+absl::StatusOr<double> Number(const Options& options, const char* field,
                               double min, double max, bool whole,
                               const char* more) {
-  const Json& given = options.at(field);
+  const Options& given = options.at(field);
   const double value = given.is_number() ? given.get<double>() : NAN;
   if (value >= min && value <= max && (!whole || value == std::floor(value))) {
     return value;
@@ -164,20 +164,20 @@ absl::StatusOr<double> Number(const Json& options, const char* field,
 }  // namespace
 
 absl::Status NotAllowed(const std::string& field, const std::string& allowed,
-                        const Json& given) {
+                        const Options& given) {
   return absl::InvalidArgumentError(
       absl::StrCat(field, ": must be ", allowed, ", is ",
-                   base::Quotable(given.dump(-1, ' ', false,
-                                             Json::error_handler_t::replace))));
+                   base::Quotable(given.dump(
+                       -1, ' ', false, Options::error_handler_t::replace))));
 }
 
-absl::StatusOr<double> NumberOption(const Json& options, const char* field,
+absl::StatusOr<double> NumberOption(const Options& options, const char* field,
                                     double unset, double min, double max) {
   if (IsUnset(options, field)) return unset;
   return Number(options, field, min, max, false, kOwnChoice);
 }
 
-absl::StatusOr<int64_t> IntOption(const Json& options, const char* field,
+absl::StatusOr<int64_t> IntOption(const Options& options, const char* field,
                                   int64_t unset, int64_t min, int64_t max) {
   if (IsUnset(options, field)) return unset;
   ASSIGN_OR_RETURN(const double value,
@@ -186,7 +186,7 @@ absl::StatusOr<int64_t> IntOption(const Json& options, const char* field,
   return static_cast<int64_t>(value);
 }
 
-absl::StatusOr<std::optional<int64_t>> IntIfThere(const Json& options,
+absl::StatusOr<std::optional<int64_t>> IntIfThere(const Options& options,
                                                   const char* field,
                                                   int64_t min, int64_t max) {
   if (!options.contains(field)) return std::nullopt;
@@ -197,7 +197,7 @@ absl::StatusOr<std::optional<int64_t>> IntIfThere(const Json& options,
 }
 
 absl::StatusOr<backend::Choice> DeviceNamed(const std::string& field,
-                                            const Json& name) {
+                                            const Options& name) {
   const std::optional<backend::Choice> choice =
       name.is_string() ? backend::ChoiceOf(name.get_ref<const std::string&>())
                        : std::nullopt;
@@ -210,7 +210,7 @@ namespace {
 // Reads one field after another; the first error is kept.
 class Reader {
  public:
-  explicit Reader(const Json& options) : options_(options) {}
+  explicit Reader(const Options& options) : options_(options) {}
 
   // A field for which 0 means the default that `value` already has.
   void Take(const char* field, int64_t max, int64_t& value) {
@@ -238,7 +238,7 @@ class Reader {
     status_ = read.status();
   }
 
-  const Json& options_;
+  const Options& options_;
   absl::Status status_;
 };
 
@@ -250,7 +250,7 @@ absl::StatusOr<T> Read(const Reader& reader, T options) {
 
 }  // namespace
 
-absl::StatusOr<ProbeOptions> ProbeOptionsFromJson(const Json& json) {
+absl::StatusOr<ProbeOptions> ProbeOptionsFromJson(const Options& json) {
   ProbeOptions options;
   Reader reader(json);
   reader.Take("warmup_steps", kMostStudySteps, options.warmup_steps);
@@ -258,7 +258,8 @@ absl::StatusOr<ProbeOptions> ProbeOptionsFromJson(const Json& json) {
   return Read(reader, options);
 }
 
-absl::StatusOr<BatchSweepOptions> BatchSweepOptionsFromJson(const Json& json) {
+absl::StatusOr<BatchSweepOptions> BatchSweepOptionsFromJson(
+    const Options& json) {
   BatchSweepOptions options;
   Reader reader(json);
   reader.Take("first_batch", kMostStudyBatch, options.first_batch);
@@ -276,20 +277,20 @@ absl::StatusOr<BatchSweepOptions> BatchSweepOptionsFromJson(const Json& json) {
 }
 
 absl::StatusOr<DeviceComparisonOptions> DeviceComparisonOptionsFromJson(
-    const Json& json) {
+    const Options& json) {
   DeviceComparisonOptions options;
   Reader reader(json);
   reader.Take("steps", kMostStudySteps, options.steps);
   std::optional<int64_t> warmup;
   reader.TakeIfThere("warmup_steps", 0, kMostStudySteps, warmup);
   options.warmup_steps = warmup.value_or(options.warmup_steps);
-  const Json devices = json.value("devices", Json::array());
+  const Options devices = json.value("devices", Options::array());
   if (!devices.is_array() || (devices.size() != 2 && !devices.empty())) {
     reader.Fail(
         NotAllowed("devices", "none, or two of cpu, cuda and mps", devices));
     return Read(reader, options);
   }
-  for (const Json& name : devices) {
+  for (const Options& name : devices) {
     const auto choice = DeviceNamed("devices", name);
     reader.Fail(choice.status());
     if (choice.ok()) options.devices.push_back(*choice);
@@ -297,7 +298,7 @@ absl::StatusOr<DeviceComparisonOptions> DeviceComparisonOptionsFromJson(
   return Read(reader, options);
 }
 
-absl::StatusOr<ProfileOptions> ProfileOptionsFromJson(const Json& json) {
+absl::StatusOr<ProfileOptions> ProfileOptionsFromJson(const Options& json) {
   ProfileOptions options;
   Reader reader(json);
   reader.TakeIfThere("steps", 1, kMostStudySteps, options.steps);
@@ -307,7 +308,7 @@ absl::StatusOr<ProfileOptions> ProfileOptionsFromJson(const Json& json) {
   return Read(reader, options);
 }
 
-absl::StatusOr<SmokeOptions> SmokeOptionsFromJson(const Json& json) {
+absl::StatusOr<SmokeOptions> SmokeOptionsFromJson(const Options& json) {
   SmokeOptions options;
   Reader reader(json);
   reader.Take("rows", kMostSmokeRows, options.rows);
@@ -315,7 +316,7 @@ absl::StatusOr<SmokeOptions> SmokeOptionsFromJson(const Json& json) {
 }
 
 absl::StatusOr<GenerateOptions> GenerateOptionsFromJson(
-    const Json& json, spec::GenerationSettings* settings) {
+    const Options& json, spec::GenerationSettings* settings) {
   GenerateOptions options;
   for (const auto& [field, value] :
        {std::pair{"raw", &options.raw},
@@ -332,12 +333,13 @@ absl::StatusOr<GenerateOptions> GenerateOptionsFromJson(
   return options;
 }
 
-absl::Status CheckStudyOptions(std::string_view study, const Json& options) {
+absl::Status CheckStudyOptions(std::string_view study, const Options& options) {
   if (!options.is_object()) {
     return absl::InvalidArgumentError("must be a JSON object");
   }
-  ASSIGN_OR_RETURN(const auto thresholds, Thresholds::FromJson(options.value(
-                                              "thresholds", Json::object())));
+  ASSIGN_OR_RETURN(
+      const auto thresholds,
+      Thresholds::FromJson(options.value("thresholds", Options::object())));
   if (study == "probe") return ProbeOptionsFromJson(options).status();
   if (study == "batch_sweep") {
     return BatchSweepOptionsFromJson(options).status();

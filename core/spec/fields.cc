@@ -21,7 +21,6 @@
 namespace mpsd::spec {
 namespace {
 
-using Names = std::vector<std::string_view>;
 using Table = std::map<std::string_view, std::string_view>;
 
 // Names that other tools use, and the path of mpsd's field.
@@ -339,7 +338,7 @@ std::string UnknownField(std::string_view section, std::string_view name,
     return DidYouMean(section, alias->second);
   }
   if (auto path = InAnotherSection(normal)) return DidYouMean(section, *path);
-  const Names candidates(known.begin(), known.end());
+  const std::vector<std::string_view> candidates(known.begin(), known.end());
   if (auto nearest = NearestName(name, candidates)) {
     return DidYouMean(section, *nearest);
   }
@@ -349,20 +348,20 @@ std::string UnknownField(std::string_view section, std::string_view name,
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 // The object that has the last part of `field`; null if it does not exist and
 // `make` is not set. On error *fault says why.
-Json* ParentOf(Json& root, const std::vector<std::string>& parts, bool make,
-               std::string* fault) {
-  Json* at = &root;
+OrderedJson* ParentOf(OrderedJson& root, const std::vector<std::string>& parts,
+                      bool make, std::string* fault) {
+  OrderedJson* at = &root;
   for (size_t i = 0; i + 1 < parts.size(); ++i) {
     if (!at->contains(parts[i])) {
       if (!make) return nullptr;
-      (*at)[parts[i]] = Json::object();
+      (*at)[parts[i]] = OrderedJson::object();
     }
     at = &(*at)[parts[i]];
-    if (at->is_null() && make) *at = Json::object();
+    if (at->is_null() && make) *at = OrderedJson::object();
     if (!at->is_object()) {
       *fault = absl::StrCat("'", base::Quotable(parts[i]),
                             "' is not an object with fields");
@@ -386,33 +385,34 @@ absl::StatusOr<std::vector<std::string>> PartsOf(const std::string& field) {
   return parts;
 }
 
-absl::Status CheckIsObject(const Json& spec) {
+absl::Status CheckIsObject(const OrderedJson& spec) {
   if (spec.is_object()) return absl::OkStatus();
   return absl::InvalidArgumentError("the job's spec is not a JSON object");
 }
 
 }  // namespace
 
-Json FieldValue(const std::string& text) {
-  Json json = base::ParseTree<Json>(text);
-  return json.is_discarded() ? Json(text) : json;
+OrderedJson FieldValue(const std::string& text) {
+  OrderedJson json = base::ParseTree<OrderedJson>(text);
+  return json.is_discarded() ? OrderedJson(text) : json;
 }
 
-absl::Status SetField(Json& spec, const std::string& field, Json value) {
+absl::Status SetField(OrderedJson& spec, const std::string& field,
+                      OrderedJson value) {
   RETURN_IF_ERROR(CheckIsObject(spec));
   ASSIGN_OR_RETURN(const auto parts, PartsOf(field));
   std::string fault;
-  Json* parent = ParentOf(spec, parts, /*make=*/true, &fault);
+  OrderedJson* parent = ParentOf(spec, parts, /*make=*/true, &fault);
   if (parent == nullptr) return absl::InvalidArgumentError(fault);
   (*parent)[parts.back()] = std::move(value);
   return absl::OkStatus();
 }
 
-absl::Status UnsetField(Json& spec, const std::string& field) {
+absl::Status UnsetField(OrderedJson& spec, const std::string& field) {
   RETURN_IF_ERROR(CheckIsObject(spec));
   ASSIGN_OR_RETURN(const auto parts, PartsOf(field));
   std::string fault;
-  Json* parent = ParentOf(spec, parts, /*make=*/false, &fault);
+  OrderedJson* parent = ParentOf(spec, parts, /*make=*/false, &fault);
   if (parent == nullptr || parent->erase(parts.back()) == 0) {
     return absl::InvalidArgumentError(
         fault.empty() ? "the job does not set this field" : fault);
@@ -818,7 +818,7 @@ void FieldWriter::Text(std::string_view name, const std::string& value,
 
 void FieldWriter::Targets(std::string_view name,
                           const LoraSpec::Targets& value) {
-  Json& out = object_[std::string(name)];
+  OrderedJson& out = object_[std::string(name)];
   if (const auto* list = std::get_if<std::vector<std::string>>(&value)) {
     out = *list;
   } else if (const auto* regex = std::get_if<std::string>(&value)) {

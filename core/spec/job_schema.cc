@@ -16,17 +16,17 @@
 namespace mpsd::spec {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Schema = nlohmann::ordered_json;
 
 // Writes 1 instead of 1.0, because an editor would copy 1.0 into a job.
-Json Shortest(double value) {
+Schema Shortest(double value) {
   if (std::abs(value) < 1e15 && value == std::floor(value)) {
     return static_cast<int64_t>(value);
   }
   return value;
 }
 
-void AddBounds(Json& schema, Range range) {
+void AddBounds(Schema& schema, Range range) {
   if (std::isfinite(range.low)) {
     schema[range.above_low ? "exclusiveMinimum" : "minimum"] =
         Shortest(range.low);
@@ -37,23 +37,23 @@ void AddBounds(Json& schema, Range range) {
   }
 }
 
-Json Bounded(std::string_view type, Range range) {
-  Json schema = {{"type", type}};
+Schema Bounded(std::string_view type, Range range) {
+  Schema schema = {{"type", type}};
   AddBounds(schema, range);
   return schema;
 }
 
-Json NonEmptyText() { return {{"type", "string"}, {"minLength", 1}}; }
+Schema NonEmptyText() { return {{"type", "string"}, {"minLength", 1}}; }
 
 // FieldReader's methods; each adds its field's schema to the object's. The
 // values are the defaults.
 class FieldSchema {
  public:
   // `object` must outlive this visitor.
-  explicit FieldSchema(Json& object) : object_(object) {
+  explicit FieldSchema(Schema& object) : object_(object) {
     object_["type"] = "object";
     object_["additionalProperties"] = false;
-    object_["properties"] = Json::object();
+    object_["properties"] = Schema::object();
   }
 
   FieldSchema& About(std::string_view about) {
@@ -64,13 +64,14 @@ class FieldSchema {
   void Ignored(std::string_view name,
                std::span<const std::string_view> words = {}) {
     if (!words.empty()) return OptionalWord(name, "", words);
-    Add(name)["type"] = Json::array({"string", "null"});
+    Add(name)["type"] = Schema::array({"string", "null"});
   }
 
   void Text(std::string_view name, const std::string& value, std::string_view,
             bool required = false) {
-    Json& field = Add(name, required);
-    field["type"] = required ? Json("string") : Json::array({"string", "null"});
+    Schema& field = Add(name, required);
+    field["type"] =
+        required ? Schema("string") : Schema::array({"string", "null"});
     field["minLength"] = 1;
     if (!value.empty()) field["default"] = value;
   }
@@ -79,7 +80,7 @@ class FieldSchema {
     AddBounds(AddTyped(name, "integer", value), range);
   }
   void StepLimit(std::string_view name, int64_t value) {
-    Json& field = AddTyped(name, "integer", value);
+    Schema& field = AddTyped(name, "integer", value);
     field["minimum"] = -1;
     field["not"] = {{"const", 0}};
   }
@@ -98,7 +99,7 @@ class FieldSchema {
   }
   void Word(std::string_view name, const std::string& value,
             std::span<const std::string_view> words) {
-    Json& field = Add(name);
+    Schema& field = Add(name);
     field["type"] = "string";
     for (const std::string_view word : words) field["enum"].push_back(word);
     field["default"] = value;
@@ -110,21 +111,21 @@ class FieldSchema {
   }
   void OptionalWord(std::string_view name, const std::string&,
                     std::span<const std::string_view> words) {
-    Json& field = Add(name);
+    Schema& field = Add(name);
     for (const std::string_view word : words) field["enum"].push_back(word);
     MakeOptional(field);
   }
 
   void Numbers(std::string_view name, const std::vector<double>& value,
                Range range) {
-    Json& field = Add(name);
+    Schema& field = Add(name);
     field["type"] = {"array", "null"};
     field["items"] = Bounded("number", range);
     field["default"] = value;
   }
   void Texts(std::string_view name, const std::vector<std::string>& value,
              std::string_view, bool required = false) {
-    Json& field = Add(name, required);
+    Schema& field = Add(name, required);
     AddTexts(field);
     if (required) {
       field["type"].erase(2);
@@ -135,7 +136,7 @@ class FieldSchema {
   }
   void Integers(std::string_view name,
                 const std::optional<std::vector<int64_t>>&, Range range) {
-    Json& field = Add(name);
+    Schema& field = Add(name);
     field["type"] = {"integer", "array", "null"};
     AddBounds(field, range);
     field["items"] = Bounded("integer", range);
@@ -149,15 +150,15 @@ class FieldSchema {
     AddPatterns(name, Bounded("number", range), value);
   }
   void Targets(std::string_view name, const LoraSpec::Targets&) {
-    Json& field = Add(name);
+    Schema& field = Add(name);
     AddTexts(field);
     field["minItems"] = 1;
-    field["examples"] = Json::array({kAllLinear});
+    field["examples"] = Schema::array({kAllLinear});
   }
 
   // Lists the required fields, and the sections that have a required field.
   void Finish() {
-    Json required = Json::array();
+    Schema required = Schema::array();
     for (const auto& [name, field] : object_["properties"].items()) {
       if (required_.contains(name) || field.contains("required")) {
         required.push_back(name);
@@ -167,63 +168,63 @@ class FieldSchema {
   }
 
  private:
-  Json& Add(std::string_view name, bool required = false) {
+  Schema& Add(std::string_view name, bool required = false) {
     if (required) required_.emplace(name);
-    Json& field = object_["properties"][std::string(name)];
+    Schema& field = object_["properties"][std::string(name)];
     field["description"] = about_;
     about_ = {};
     return field;
   }
 
   template <typename T>
-  Json& AddTyped(std::string_view name, const char* type, const T& value) {
-    Json& field = Add(name);
+  Schema& AddTyped(std::string_view name, const char* type, const T& value) {
+    Schema& field = Add(name);
     field["type"] = type;
     field["default"] = value;
     return field;
   }
-  Json& AddTyped(std::string_view name, const char* type, double value) {
-    Json& field = Add(name);
+  Schema& AddTyped(std::string_view name, const char* type, double value) {
+    Schema& field = Add(name);
     field["type"] = type;
     field["default"] = Shortest(value);
     return field;
   }
   template <typename T>
-  Json& AddTyped(std::string_view name, const char* type,
-                 const std::optional<T>&) {
-    Json& field = Add(name);
+  Schema& AddTyped(std::string_view name, const char* type,
+                   const std::optional<T>&) {
+    Schema& field = Add(name);
     field["type"] = {type, "null"};
     return field;
   }
 
   template <typename E>
-  Json& AddWords(std::string_view name, Words<E> words) {
-    Json& field = Add(name);
+  Schema& AddWords(std::string_view name, Words<E> words) {
+    Schema& field = Add(name);
     field["type"] = "string";
     for (const auto& [word, _] : words) field["enum"].push_back(word);
     return field;
   }
-  static void MakeOptional(Json& field) {
+  static void MakeOptional(Schema& field) {
     field["type"] = {"string", "null"};
     field["enum"].push_back(nullptr);
   }
 
   // A string is accepted as a list of one.
-  static void AddTexts(Json& field) {
+  static void AddTexts(Schema& field) {
     field["type"] = {"string", "array", "null"};
     field["minLength"] = 1;
     field["items"] = NonEmptyText();
   }
   template <typename V>
-  void AddPatterns(std::string_view name, Json number,
+  void AddPatterns(std::string_view name, Schema number,
                    const PatternMap<V>& value) {
-    Json& field = Add(name);
+    Schema& field = Add(name);
     field["type"] = {"object", "null"};
     field["additionalProperties"] = std::move(number);
     field["default"] = value;
   }
 
-  Json& object_;
+  Schema& object_;
   std::string_view about_;
   std::set<std::string, std::less<>> required_;
 };
@@ -231,12 +232,12 @@ class FieldSchema {
 }  // namespace
 
 nlohmann::ordered_json JobSchema() {
-  Json root = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
-               {"title", "job.json"},
-               {"description",
-                "A fine-tuning job of mpsd. `mpsctl submit` checks more than "
-                "this schema can say: which fields go together, and whether "
-                "the files and the model fit."}};
+  Schema root = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+                 {"title", "job.json"},
+                 {"description",
+                  "A fine-tuning job of mpsd. `mpsctl submit` checks more than "
+                  "this schema can say: which fields go together, and whether "
+                  "the files and the model fit."}};
   TrainSpec defaults;
   VisitSpec(FieldSchema(root), defaults);
   return root;

@@ -115,7 +115,7 @@ class ConfigReader {
 // --- text encoders and vision transformers -----------------------------------
 
 // The family's names for fields that every family has.
-struct Names {
+struct KeyNames {
   std::string_view hidden_size = "hidden_size";
   std::string_view intermediate_size = "intermediate_size";
   std::string_view layers = "num_hidden_layers";
@@ -124,13 +124,13 @@ struct Names {
   std::string_view dropout = "hidden_dropout_prob";
   std::string_view attention_dropout = "attention_probs_dropout_prob";
 };
-constexpr Names kDistilBert = {.hidden_size = "dim",
-                               .intermediate_size = "hidden_dim",
-                               .layers = "n_layers",
-                               .heads = "n_heads",
-                               .act = "activation",
-                               .dropout = "dropout",
-                               .attention_dropout = "attention_dropout"};
+constexpr KeyNames kDistilBert = {.hidden_size = "dim",
+                                  .intermediate_size = "hidden_dim",
+                                  .layers = "n_layers",
+                                  .heads = "n_heads",
+                                  .act = "activation",
+                                  .dropout = "dropout",
+                                  .attention_dropout = "attention_dropout"};
 
 // config.json of BERT, RoBERTa, DistilBERT and ViT; defaults of their config
 // classes (transformers 5.23, models/*/configuration_*.py).
@@ -291,7 +291,7 @@ class EncoderReader : ConfigReader {
     return absl::OkStatus();
   }
 
-  Names names_;
+  KeyNames names_;
 };
 
 bool IsEncoderType(std::string_view model_type) {

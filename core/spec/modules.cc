@@ -9,8 +9,6 @@
 namespace mpsd::spec {
 namespace {
 
-using Kind = Module::Kind;
-
 // Collects modules below a prefix.
 class List {
  public:
@@ -18,20 +16,20 @@ class List {
     prefix_ = std::move(prefix);
     layer_ = layer;
   }
-  void Add(const char* name, Kind kind, int64_t in, int64_t out, bool bias,
-           bool head = false) {
+  void Add(const char* name, Module::Kind kind, int64_t in, int64_t out,
+           bool bias, bool head = false) {
     modules_.push_back(
         {base::Cat(prefix_, name), kind, in, out, bias, layer_, head});
   }
   void Linear(const char* name, int64_t in, int64_t out, bool bias = true,
               bool head = false) {
-    Add(name, Kind::kLinear, in, out, bias, head);
+    Add(name, Module::Kind::kLinear, in, out, bias, head);
   }
   void Norm(const char* name, int64_t width, bool bias = true) {
-    Add(name, Kind::kNorm, 1, width, bias);
+    Add(name, Module::Kind::kNorm, 1, width, bias);
   }
   void Embedding(const char* name, int64_t rows, int64_t width) {
-    Add(name, Kind::kEmbedding, rows, width, /*bias=*/false);
+    Add(name, Module::Kind::kEmbedding, rows, width, /*bias=*/false);
   }
   std::vector<Module> Take() { return std::move(modules_); }
 
@@ -184,10 +182,10 @@ std::vector<Module> VisionModules(const ModelConfig& c) {
   const int64_t h = c.hidden_size;
   List list;
   list.Begin("vit.embeddings.");
-  list.Add("cls_token", Kind::kParameter, 1, h, /*bias=*/false);
-  list.Add("position_embeddings", Kind::kParameter, v.patches() + 1, h,
+  list.Add("cls_token", Module::Kind::kParameter, 1, h, /*bias=*/false);
+  list.Add("position_embeddings", Module::Kind::kParameter, v.patches() + 1, h,
            /*bias=*/false);
-  list.Add("patch_embeddings.projection", Kind::kConvolution,
+  list.Add("patch_embeddings.projection", Module::Kind::kConvolution,
            v.num_channels * v.patch_size * v.patch_size, h, /*bias=*/true);
   for (int64_t i = 0; i < c.num_hidden_layers; ++i) AddVisionLayer(c, i, list);
   list.Begin("");

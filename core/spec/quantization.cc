@@ -16,7 +16,7 @@ bool Flag(const JsonNode& node, std::string_view name) {
   return flag != nullptr && flag->boolean;
 }
 
-std::string Word(const JsonNode& node, std::string_view name) {
+std::string WordAt(const JsonNode& node, std::string_view name) {
   const JsonNode* word = node.Find(name);
   return word == nullptr ? "" : word->text;
 }
@@ -58,10 +58,10 @@ absl::StatusOr<QuantizationSpec> ReadStoredQuantization(const JsonNode& node) {
   spec.load_in_4bit = Flag(node, "load_in_4bit");
   spec.load_in_8bit = Flag(node, "load_in_8bit");
   spec.bnb_4bit_use_double_quant = Flag(node, "bnb_4bit_use_double_quant");
-  const bool known = Word(node, "quant_method") == "bitsandbytes" &&
+  const bool known = WordAt(node, "quant_method") == "bitsandbytes" &&
                      spec.load_in_4bit != spec.load_in_8bit;
   if (known && spec.load_in_8bit) return spec;
-  if (known && Word(node, "bnb_4bit_quant_type") == "nf4") return spec;
+  if (known && WordAt(node, "bnb_4bit_quant_type") == "nf4") return spec;
   return absl::UnimplementedError(
       "the only supported quantized base models are those of bitsandbytes in "
       "int8 and nf4; use the model in bfloat16 or float32");

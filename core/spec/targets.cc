@@ -18,7 +18,7 @@
 namespace mpsd::spec {
 namespace {
 
-using Names = std::vector<std::string>;
+using NameList = std::vector<std::string>;
 
 bool IsNameOrTail(std::string_view name, std::string_view entry) {
   return name == entry || name.ends_with(base::Cat(".", entry));
@@ -62,7 +62,7 @@ std::vector<Module> LinearModules(const ModelConfig& config) {
 
 // "self_attn.q_proj, … in model.layers.0 to model.layers.29, and lm_head"
 std::string LinearList(const ModelConfig& config) {
-  Names parts, others;
+  NameList parts, others;
   std::string prefix;
   for (const Module& module : LinearModules(config)) {
     if (module.layer == 0) {
@@ -211,7 +211,7 @@ std::optional<std::set<int64_t>> KeptLayers(const LoraSpec& lora) {
 
 using Matched = absl::StatusOr<std::vector<Module>>;
 
-Matched MatchList(const Names& entries, const ModelConfig& config) {
+Matched MatchList(const NameList& entries, const ModelConfig& config) {
   ModuleNames names(entries);
   std::vector<Module> matched;
   for (Module& m : LinearModules(config)) {
@@ -250,7 +250,7 @@ Matched MatchByName(const LoraSpec& lora, const ModelConfig& config) {
   if (const auto* regex = std::get_if<std::string>(&lora.target_modules)) {
     return MatchRegex(*regex, config);
   }
-  if (const auto* list = std::get_if<Names>(&lora.target_modules)) {
+  if (const auto* list = std::get_if<NameList>(&lora.target_modules)) {
     return MatchList(*list, config);
   }
   if (std::holds_alternative<std::monostate>(lora.target_modules)) {
@@ -278,7 +278,7 @@ LoraSpec EffectiveLora(LoraSpec lora, const ModelConfig& config) {
     lora.target_modules = DefaultTargetModules(config.model_type);
   }
   if (config.num_labels == 0) return lora;
-  Names& saved = lora.modules_to_save;
+  NameList& saved = lora.modules_to_save;
   for (std::string_view name : kHeadNames) {
     if (std::find(saved.begin(), saved.end(), name) == saved.end()) {
       saved.emplace_back(name);
@@ -367,7 +367,7 @@ bool IsHeadName(std::string_view entry) {
 
 absl::Status UnmatchedSaved(std::string_view entry,
                             const std::vector<Module>& modules) {
-  Names outside;
+  NameList outside;
   std::string inside;
   for (const Module& m : modules) {
     if (m.kind == Module::Kind::kParameter) continue;

@@ -373,7 +373,7 @@ using retention::Terms;
 // Folders whose bytes are stored at a time, and names that are read at a time.
 constexpr size_t kAtOnce = 500;
 
-Collected KindOf(Part part) {
+Collected PartKind(Part part) {
   return part == Part::kJob ? Collected::kJob : Collected::kCheckpoints;
 }
 
@@ -461,7 +461,7 @@ absl::StatusOr<CollectionPlan> Collector::Plan() {
     NamedJob& job = names[removal.job->number];
     if (job.id.empty()) continue;  // gone meanwhile
     const KeepRules rules = options_.rules(removal.owner->name);
-    plan.items.push_back({KindOf(removal.part), job.id, removal.owner->name,
+    plan.items.push_back({PartKind(removal.part), job.id, removal.owner->name,
                           job.name, removal.bytes,
                           retention::Why(removal, rules, made.terms)});
   }
@@ -507,7 +507,7 @@ absl::StatusOr<CollectionResult> Collector::CollectJobs(const Made& made,
       if (freed.ok()) {
         ++result.removed;
         result.freed_bytes += *freed;
-        options_.count(KindOf(removal.part), 1, *freed);
+        options_.count(PartKind(removal.part), 1, *freed);
       } else if (!absl::IsNotFound(freed.status())) {
         Fail(absl::StrCat("job ", id, ": ", freed.status().message()), result);
       }

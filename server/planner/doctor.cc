@@ -37,8 +37,6 @@ std::string Foreign(std::string_view text) {
 
 namespace {
 
-constexpr size_t kMostVariables = 100;
-
 std::optional<std::string> In(const host::Environment& environment,
                               const std::string& name) {
   const auto found = environment.find(name);

@@ -22,6 +22,9 @@
 
 namespace mpsd::doctor {
 
+// The most environment variables that are recorded and compared.
+inline constexpr size_t kMostVariables = 100;
+
 struct Machine {
   std::string architecture;  // of mpsd
   std::optional<bool> translated;

@@ -46,7 +46,6 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kMostBackends = 8;
-constexpr size_t kMostVariables = 100;
 
 // Null if `object` has no such member.
 const json* Member(const json& object, const char* name) {

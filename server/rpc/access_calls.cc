@@ -209,8 +209,6 @@ absl::Status RevokeToken(access::TokenBook& book, const access::Caller& caller,
 
 namespace {
 
-constexpr size_t kDigestDigits = 12;
-
 // "<number>.<digest of number and filter>": the last entry of the page.
 std::string PageToken(int64_t number, const access::AuditFilter& filter) {
   std::string text = absl::StrCat(number);
@@ -221,7 +219,7 @@ std::string PageToken(int64_t number, const access::AuditFilter& filter) {
     absl::StrAppend(&text, "|", part.size(), ":", part);
   }
   return absl::StrCat(number, ".",
-                      base::Sha256Hex(text).substr(0, kDigestDigits));
+                      base::Sha256Hex(text).substr(0, kPageDigestDigits));
 }
 
 absl::Status ReadPage(const v1::ListAuditRequest& request,

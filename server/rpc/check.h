@@ -12,6 +12,9 @@
 
 namespace mpsd::rpc {
 
+// Of a page token's digest, in hexadecimal digits.
+inline constexpr size_t kPageDigestDigits = 12;
+
 // Checks a request against the bounds of core/base/limits.h, as stated in
 // proto/mpsd/v1. Every error is InvalidArgument and begins with the field's
 // name.
@@ -34,7 +37,6 @@ absl::Status CheckId(const std::string& field, const std::string& id);
 absl::Status CheckSha256(const std::string& field, const std::string& sha256);
 absl::Status CheckNotNegative(const std::string& field, int64_t value);
 absl::Status CheckSubmit(const v1::SubmitRequest& request);
-// Either ids or a non-empty filter.
 // Checks the filter and the page token, but not the states.
 absl::Status CheckList(const v1::ListJobsRequest& request);
 

@@ -27,8 +27,6 @@
 namespace mpsd::rpc {
 namespace {
 
-constexpr size_t kDigestDigits = 12;
-
 // A place's value in a page token: a letter for its type, and the value.
 std::string ValueText(const jobs::ListPlace& place) {
   return std::visit(
@@ -104,7 +102,7 @@ std::string PageToken(const jobs::ListPlace& place,
   const std::string value = ValueText(place);
   const std::string digest =
       base::Sha256Hex(absl::StrCat(place.id, ".", value, Identity(filter)));
-  return absl::StrCat(place.id, ".", digest.substr(0, kDigestDigits), ".",
+  return absl::StrCat(place.id, ".", digest.substr(0, kPageDigestDigits), ".",
                       value);
 }
 

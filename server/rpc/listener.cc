@@ -297,7 +297,7 @@ absl::StatusOr<int> ListenTcp(const std::string& address,
 }
 
 // Without the scope, for which there are several spellings.
-std::string NameOf(std::string_view host, std::string_view port) {
+std::string AddressName(std::string_view host, std::string_view port) {
   return absl::StrCat(std::string(host.substr(0, host.find('%'))), " ",
                       std::string(port));
 }
@@ -349,7 +349,7 @@ std::string ClientOf(int fd) {
         inet_ntop(AF_INET, &reinterpret_cast<sockaddr_in*>(address)->sin_addr,
                   text, sizeof(text));
   }
-  return NameOf(host, absl::StrCat(ntohs(*PortOf(*address))));
+  return AddressName(host, absl::StrCat(ntohs(*PortOf(*address))));
 }
 
 }  // namespace
@@ -623,7 +623,7 @@ Listener::Listener(Options options)
 void Listener::Known(std::string_view host, std::string_view port,
                      const std::string& user, const std::string& credential) {
   if (connections_ == nullptr) return;
-  connections_->Known(NameOf(host, port), user, credential);
+  connections_->Known(AddressName(host, port), user, credential);
 }
 
 void Listener::Forget(const std::string& credential) {
@@ -633,7 +633,7 @@ void Listener::Forget(const std::string& credential) {
 std::unique_ptr<Listener::Wait> Listener::Await(std::string_view host,
                                                 std::string_view port) {
   if (connections_ == nullptr) return nullptr;
-  const std::string name = NameOf(host, port);
+  const std::string name = AddressName(host, port);
   return std::make_unique<Wait>(*connections_, name, connections_->Begin(name));
 }
 

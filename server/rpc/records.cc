@@ -325,7 +325,7 @@ constexpr size_t kManifestBytes = 4 << 20;
 constexpr size_t kMessageBytes = 2000;
 constexpr size_t kJsonBytes = 64 << 10;  // of spec_json and run_json
 constexpr int kFindings = 50;
-constexpr int kInputs = 100;
+constexpr int kMostInputs = 100;
 constexpr size_t kWarnings = 10, kWarningBytes = 500;
 constexpr size_t kTextsBytes = 16 << 10;
 
@@ -450,7 +450,7 @@ void AddRequest(const std::filesystem::path& folder, v1::JobRecord& record) {
   v1::RunData& data = *record.mutable_data();
   data.set_input_count(static_cast<int>(request->inputs.size()));
   for (const jobs::InputFile& input : request->inputs) {
-    if (data.inputs_size() >= kInputs) break;
+    if (data.inputs_size() >= kMostInputs) break;
     v1::DataFile& file = *data.add_inputs();
     file.set_path(Clean(input.path));
     file.set_sha256(Clean(input.sha256));

@@ -282,7 +282,7 @@ constexpr int kStreamsOfConnection = 256;
 // of an upload, and several of Options::max_receive_bytes.
 constexpr size_t kBufferBytes = 512 << 20;
 
-int Milliseconds(absl::Duration duration) {
+int PollMilliseconds(absl::Duration duration) {
   return static_cast<int>(absl::ToInt64Milliseconds(duration));
 }
 
@@ -295,7 +295,7 @@ void Configure(const Options& options, grpc::ServerBuilder& builder) {
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS,
-                             Milliseconds(options.keepalive));
+                             PollMilliseconds(options.keepalive));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   // mpsctl pings every 20 s, also while a job it watches is silent. By gRPC's
@@ -308,9 +308,9 @@ void Configure(const Options& options, grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
                              kStreamsOfConnection);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS,
-                             Milliseconds(options.connection_idle));
+                             PollMilliseconds(options.connection_idle));
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
-                             Milliseconds(options.handshake));
+                             PollMilliseconds(options.handshake));
   builder.SetResourceQuota(grpc::ResourceQuota("mpsd").Resize(kBufferBytes));
   // Only reflection is a synchronous service.
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);

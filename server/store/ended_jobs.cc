@@ -148,10 +148,6 @@ bool ReadEnded(Connection& c, const std::set<int64_t>& needed, KeptOwner& owner)
   return read == kReadAtOnce;
 }
 
-absl::Status NoSuchJob(const std::string& id) {
-  return absl::NotFoundError(absl::StrCat("no job ", id));
-}
-
 // `ended`: for a rule, the end that it was applied to.
 absl::Status CheckRemoval(Connection& c, const std::string& id,
                           std::optional<absl::Time> ended)

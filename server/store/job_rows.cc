@@ -547,7 +547,7 @@ std::vector<Label> RarestFirst(Connection& c, const ListFilter& filter)
   return labels;
 }
 
-using Value = std::variant<int64_t, double, std::string>;
+using BoundValue = std::variant<int64_t, double, std::string>;
 
 // The rows of a list: FROM and WHERE, and the values for their question marks.
 struct Rows {
@@ -555,7 +555,7 @@ struct Rows {
   // The column that is the job's number and that `from` is walked along.
   std::string number;
   std::vector<std::string> where = {};
-  std::vector<Value> values = {};
+  std::vector<BoundValue> values = {};
 
   template <typename... Values>
   void Add(std::string term, Values... bound) {
@@ -664,7 +664,7 @@ Rows MatchingRows(Connection& c, const ListFilter& filter)
   return rows;
 }
 
-const char* ColumnOf(ListOrder order) {
+const char* ListColumnOf(ListOrder order) {
   switch (order) {
     case ListOrder::kCreated:
       break;
@@ -705,7 +705,7 @@ void AddPlace(Connection& c, const ListFilter& filter, Rows& rows)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex()) {
   const ListPlace& place = *filter.after;
   const int64_t number = NumberOf(c, place.id, filter.ascending);
-  const char* column = ColumnOf(filter.order);
+  const char* column = ListColumnOf(filter.order);
   const char* beyond = filter.ascending ? " > ?" : " < ?";
   const std::string number_beyond = absl::StrCat(rows.number, beyond);
   if (column == nullptr) return rows.Add(number_beyond, number);
@@ -719,7 +719,7 @@ void AddPlace(Connection& c, const ListFilter& filter, Rows& rows)
   std::visit(
       [&rows](const auto& value) {
         if constexpr (!std::is_same_v<decltype(value), const std::monostate&>) {
-          rows.values.insert(rows.values.end(), 2, Value(value));
+          rows.values.insert(rows.values.end(), 2, BoundValue(value));
         }
       },
       place.value);
@@ -731,7 +731,7 @@ void AddPlace(Connection& c, const ListFilter& filter, Rows& rows)
 // else the rows are sorted, which a plus makes SQLite do.
 std::string PageSql(const ListFilter& filter, const Rows& rows, bool walks) {
   const char* way = filter.ascending ? "" : " DESC";
-  const char* column = ColumnOf(filter.order);
+  const char* column = ListColumnOf(filter.order);
   const std::string value = column == nullptr ? "" : column;
   const auto order = [&](const std::string& by, const std::string& number) {
     return absl::StrCat(by.empty() ? "" : by + way + " NULLS LAST, ", number,
@@ -746,13 +746,17 @@ std::string PageSql(const ListFilter& filter, const Rows& rows, bool walks) {
       order(value.empty() ? "" : "value", "listed"));
 }
 
-void BindAll(Query& query, const std::vector<Value>& values) {
-  for (const Value& value : values) {
+void BindAll(Query& query, const std::vector<BoundValue>& values) {
+  for (const BoundValue& value : values) {
     std::visit([&query](const auto& one) { query.Bind(one); }, value);
   }
 }
 
 }  // namespace
+
+absl::Status NoSuchJob(const std::string& id) {
+  return absl::NotFoundError(absl::StrCat("no job ", id));
+}
 
 std::string LikePattern(const std::string& text) {
   return absl::StrCat(

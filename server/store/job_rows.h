@@ -90,6 +90,8 @@ absl::StatusOr<std::vector<Job>> ListJobs(store::Connection& connection,
 int64_t CountJobs(store::Connection& connection, const ListFilter& filter)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(connection.mutex());
 
+absl::Status NoSuchJob(const std::string& id);  // NotFound, "no job ID"
+
 // The LIKE pattern for an arbitrary text, with '\\' as its escape.
 std::string LikePattern(const std::string& text);
 

@@ -75,10 +75,6 @@ namespace {
 constexpr int64_t kProgressKept = 1000;
 constexpr int64_t kStride = 10;
 
-absl::Status NoSuchJob(const std::string& id) {
-  return absl::NotFoundError(absl::StrCat("no job ", id));
-}
-
 // The parts of the stored row that Update needs.
 struct Stored {
   int64_t number = 0;

@@ -240,14 +240,14 @@ TEST_F(VerdictTest, AnInterruptionDistinguishesTheMachineFromMpsd) {
   EXPECT_EQ(Interruption(job_, "").reason, ExitReason::kInterrupted);
 }
 
-const absl::Time kNow = absl::FromUnixSeconds(1000);
+const absl::Time kEndNow = absl::FromUnixSeconds(1000);
 const RetryPolicy kPolicy = {3, 5, absl::Seconds(10), absl::Seconds(60)};
 
 NextState Next(ExitReason reason, const Job& job = {}) {
   WorkerListener::Result result;
   result.reason = reason;
   result.message = "why";
-  return DecideNext(kPolicy, job, result, kNow);
+  return DecideNext(kPolicy, job, result, kEndNow);
 }
 
 TEST(DecideNext, DoneSucceeds) {
@@ -280,12 +280,12 @@ TEST(DecideNext, FailuresAreTriedAgainUpToTheLimit) {
     NextState next = Next(reason, job);
     EXPECT_EQ(next.state, State::kQueued) << Name(reason);
     EXPECT_EQ(next.failures, 1);
-    EXPECT_EQ(next.not_before, kNow + absl::Seconds(10));
+    EXPECT_EQ(next.not_before, kEndNow + absl::Seconds(10));
     EXPECT_THAT(next.message, HasSubstr("why"));
     job.failures = 1;
     next = Next(reason, job);
     EXPECT_EQ(next.state, State::kQueued);
-    EXPECT_EQ(next.not_before, kNow + absl::Seconds(20));
+    EXPECT_EQ(next.not_before, kEndNow + absl::Seconds(20));
     job.failures = 2;
     next = Next(reason, job);
     EXPECT_EQ(next.state, State::kFailed);
@@ -314,7 +314,7 @@ TEST(DecideNext, InterruptionsHaveALimitOfTheirOwn) {
     EXPECT_EQ(next.interruptions, count);
     EXPECT_EQ(next.failures, 2);
     EXPECT_TRUE(next.runs_last);
-    EXPECT_EQ(next.not_before, kNow + wait);
+    EXPECT_EQ(next.not_before, kEndNow + wait);
     job.interruptions = next.interruptions;
     wait = std::min(2 * wait, absl::Seconds(60));
   }

@@ -23,14 +23,14 @@ using jobs::KeptJob;
 using jobs::KeptOwner;
 
 // Its value is what a test reads: "7 kJob kAge".
-const absl::Time kNow = absl::FromUnixSeconds(1'800'000'000);
+const absl::Time kToday = absl::FromUnixSeconds(1'800'000'000);
 constexpr absl::Duration kDay = absl::Hours(24);
 
 KeptJob MakeJob(int64_t number, double days_ago, int64_t bytes = 0,
                 int64_t checkpoint_bytes = 0, bool succeeded = true) {
   KeptJob job;
   job.number = number;
-  job.ended = kNow - days_ago * kDay;
+  job.ended = kToday - days_ago * kDay;
   job.bytes = bytes;
   job.checkpoint_bytes = checkpoint_bytes;
   job.succeeded = succeeded;
@@ -39,7 +39,7 @@ KeptJob MakeJob(int64_t number, double days_ago, int64_t bytes = 0,
 
 class PlanTest : public testing::Test {
  protected:
-  PlanTest() { terms_.now = kNow; }
+  PlanTest() { terms_.now = kToday; }
 
   Plan Make() {
     return MakePlan(
@@ -209,7 +209,7 @@ TEST_F(PlanTest, WhatHoldsOfEveryPlan) {
     absl::Time last = absl::InfinitePast();
     for (const Removal& removal : plan.removals) {
       ASSERT_FALSE(removal.job->bound);
-      ASSERT_GE(kNow - removal.job->ended, terms_.fresh);
+      ASSERT_GE(kToday - removal.job->ended, terms_.fresh);
       ASSERT_TRUE(freed.emplace(removal.job, removal.bytes).second);
       ASSERT_LE(removal.bytes, removal.job->bytes);
       if (removal.part == Part::kJob && !std::exchange(jobs_began, true)) {
@@ -226,7 +226,7 @@ TEST_F(PlanTest, WhatHoldsOfEveryPlan) {
     const auto left = [&](const KeptOwner& owner, bool movable_alone) {
       int64_t bytes = 0;
       for (const KeptJob& job : owner.jobs) {
-        const bool movable = !job.bound && kNow - job.ended >= terms_.fresh;
+        const bool movable = !job.bound && kToday - job.ended >= terms_.fresh;
         if (movable_alone && !movable) continue;
         bytes += job.bytes - (freed.contains(&job) ? freed[&job] : 0);
       }

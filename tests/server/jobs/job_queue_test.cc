@@ -54,7 +54,7 @@ TEST(FairShare, ANewcomerHasTheDeviceAloneForOneHalfLife) {
   EXPECT_NEAR(absl::FDivDuration(now - 30 * kDay, kDay), 1, 0.2);
 }
 
-constexpr absl::Duration kNow = absl::Seconds(1000);
+constexpr absl::Duration kQueueNow = absl::Seconds(1000);
 
 JobQueue::Entry Entry(const std::string& id, int32_t priority = 0,
                       absl::Duration not_before = -absl::InfiniteDuration()) {
@@ -205,19 +205,19 @@ TEST(JobQueueTurns, TheSameTicketTwiceLosesNoJob) {
 TEST(JobQueueTurns, AJobThatWaitsForAUserIsNeitherNextNorStuck) {
   JobQueue queue;
   queue.Push(Entry("1", 5, absl::InfiniteDuration()));
-  EXPECT_FALSE(queue.Next(kNow).has_value());
+  EXPECT_FALSE(queue.Next(kQueueNow).has_value());
   EXPECT_EQ(queue.NextTime(), absl::InfiniteDuration());
   EXPECT_EQ(queue.NextTimeAbove(0), absl::InfiniteDuration());
   EXPECT_EQ(queue.Depth().oldest, std::nullopt);
   EXPECT_EQ(queue.Depth().time_left, absl::ZeroDuration());
   EXPECT_EQ(queue.Depth().by_priority.at(5), 1);
   queue.Push(Entry("2"));
-  EXPECT_EQ(queue.Next(kNow)->id, "2");
+  EXPECT_EQ(queue.Next(kQueueNow)->id, "2");
   EXPECT_EQ(queue.Position("2"), 1);
   queue.Delay("2", absl::InfiniteDuration());
-  EXPECT_FALSE(queue.Next(kNow).has_value());
-  queue.Delay("1", kNow);
-  EXPECT_EQ(queue.Next(kNow)->id, "1");
+  EXPECT_FALSE(queue.Next(kQueueNow).has_value());
+  queue.Delay("1", kQueueNow);
+  EXPECT_EQ(queue.Next(kQueueNow)->id, "1");
   EXPECT_EQ(queue.Depth().oldest, absl::UnixEpoch());
   EXPECT_EQ(queue.Depth().time_left, std::nullopt);
 }

@@ -32,7 +32,7 @@ TEST(EventHub, WakesThoseWhoWaitForTheJobUntilTheyLeave) {
   EXPECT_EQ(second, 2);
 }
 
-JobQueue::Entry Entry(const std::string& id) {
+JobQueue::Entry ReadyEntry(const std::string& id) {
   JobQueue::Entry entry;
   entry.id = id;
   return entry;
@@ -60,7 +60,7 @@ TEST(QueueView, ListsTheQueueAndWhy) {
   const absl::Time time = absl::FromUnixSeconds(1'000'000);
   view.SetHalfLife(absl::Hours(24));
   for (const char* id : {"a", "b", "c", "d"}) {
-    JobQueue::Entry entry = Entry(id);
+    JobQueue::Entry entry = ReadyEntry(id);
     entry.owner = id[0] == 'b' ? "bob" : "ann";
     entry.name = absl::StrCat("job ", id);
     entry.since = time - absl::Minutes(5);
@@ -108,7 +108,7 @@ TEST(QueueView, TakesOverWhatWasStoredByItsAge) {
   const absl::Duration now = absl::Hours(1);
   const absl::Time time = absl::FromUnixSeconds(1'000'000);
   view.SetHalfLife(absl::Hours(24));
-  JobQueue::Entry entry = Entry("a");
+  JobQueue::Entry entry = ReadyEntry("a");
   entry.owner = "ann";
   view.Push(entry);
   const auto used = [&] {
