@@ -2,6 +2,7 @@
 #include "client/completion.h"
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <iterator>
 #include <map>
@@ -328,6 +329,10 @@ CompleteWords ValueFor(const CompletePlace& place) {
   } else if (name == "--sort") {
     result.parts = true;
     result.words = InList(place.word, SortNames(), "-");
+  } else if (name == "--task") {
+    for (const CompleteWord& one : ValuesOf("task")) {
+      result.words.push_back({one.word.substr(strlen("task="))});
+    }
   } else if (name == "--set") {
     result.words = Assignments(place.word, &result.parts);
   } else if (name == "--unset") {

@@ -893,7 +893,7 @@ void PrintAlternatives(const v1::Plan& plan, std::ostream& out) {
     return;
   }
   out << "What would fit, the closest first\n";
-  Table table({"  MEMORY", "STEP", "TOTAL", "CHANGE"});
+  Table table({"  MEMORY", "STEP TIME", "TOTAL", "CHANGE"});
   for (const v1::PlanAlternative& other : plan.alternatives()) {
     std::string change = absl::StrJoin(other.changes(), ", ");
     if (!other.note().empty())
@@ -936,7 +936,7 @@ void PrintPlan(const v1::Plan& plan, const Console& console) {
 
 namespace {
 
-constexpr absl::Duration kPatience = absl::Minutes(10);
+constexpr absl::Duration kPlanPatience = absl::Minutes(10);
 constexpr absl::Duration kPause = absl::Seconds(2);
 
 struct PlanOptions : StudyArguments {
@@ -1015,7 +1015,7 @@ ExitCode MakePlan(const Console& console, v1::SubmitRequest request,
   Planning planning(console);
   grpc::Status status = planning.Ask(asked, plan);
   for (absl::Duration waited; Planning::IsBusy(status) &&
-                              !planning.interrupted() && waited < kPatience;
+                              !planning.interrupted() && waited < kPlanPatience;
        waited += kPause) {
     planning.ShowWait();
     console.terminal.sleep(kPause);
@@ -1441,7 +1441,7 @@ struct BatchSweepArguments {
 };
 
 constexpr int kMostBatch = 65536;
-constexpr int kMostSteps = 1000;
+constexpr int kMostProfiledSteps = 1000;
 
 // A text for one cell: quoted, so that no spreadsheet splits it.
 std::string Quoted(const std::string& text) {
@@ -1480,9 +1480,9 @@ void DeclareBatchSweep(Command& verb, BatchSweepArguments& arguments) {
          "The smallest batch; 1 by default");
   number("--max-batch", arguments.max_batch, kMostBatch,
          "The largest batch; by default as many rows as the data have");
-  number("--steps", arguments.steps, kMostSteps,
+  number("--steps", arguments.steps, kMostProfiledSteps,
          "Steps measured for each batch; 6 by default");
-  number("--warmup-steps", arguments.warmup_steps, kMostSteps,
+  number("--warmup-steps", arguments.warmup_steps, kMostProfiledSteps,
          "Steps before those; 2 by default");
   verb.add_option("--memory-limit GIB", arguments.memory_limit_gib,
                   "What a batch may hold; by default a share of what the "

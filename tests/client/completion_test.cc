@@ -256,6 +256,7 @@ TEST_F(CompleteWordsTest, ListsContinueAfterCommas) {
   EXPECT_EQ(Ask({"list", "--sort", "name,-eval"}), "parts\nname,-eval_loss\n");
   EXPECT_EQ(Ask({"list", "--sort", "-eval"}), "parts\n-eval_loss\n");
   EXPECT_EQ(Ask({"list", "--state", "c"}), "words\nCANCELLED\n");
+  EXPECT_EQ(Ask({"init", "--task", "s"}), "words\nSEQ_CLS\n");
   EXPECT_THAT(Ask({"context", "use", "l"}), HasSubstr("words\nlocal\t"));
   EXPECT_THAT(Ask({"--context", "l"}), HasSubstr("words\nlocal\t"));
 }

@@ -571,9 +571,10 @@ TEST_F(PlanTest, AJobThatDoesNotFitIsTenAndTheNearestPlansAreShown) {
   other.set_note("cuts 12 % of the rows");
   EXPECT_THAT(
       RunVerb({"plan", job_}),
-      Ends(10, AllOf(HasSubstr("3.00 GiB  0.25 s  1m30s  training.max_length "
-                               "512 (cuts 12 % of the rows)\n"),
-                     HasSubstr("Verdict: does not fit\n"))));
+      Ends(10,
+           AllOf(HasSubstr("3.00 GiB  0.25 s     1m30s  training.max_length "
+                           "512 (cuts 12 % of the rows)\n"),
+                 HasSubstr("Verdict: does not fit\n"))));
   plan().clear_alternatives();
   EXPECT_THAT(RunVerb({"plan", job_}).out,
               HasSubstr("No similar plan fits.\n"));
