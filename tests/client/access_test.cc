@@ -333,8 +333,8 @@ TEST_F(ContextVerbTest, ShowHasNoSecretAndRemoveForgets) {
 }
 
 // 2026-01-02 03:04:05 UTC.
-constexpr int64_t kNow = 1767323045;
-const absl::Time kToday = absl::FromUnixSeconds(kNow);
+constexpr int64_t kNowSeconds = 1767323045;
+const absl::Time kToday = absl::FromUnixSeconds(kNowSeconds);
 
 class TokenTextTest : public ClientTest {
  protected:
@@ -344,7 +344,7 @@ class TokenTextTest : public ClientTest {
     token.set_user("ann");
     token.set_role(v1::ROLE_USER);
     token.set_created_by("root");
-    token.mutable_create_time()->set_seconds(kNow - 3600);
+    token.mutable_create_time()->set_seconds(kNowSeconds - 3600);
     return token;
   }
 };
@@ -353,8 +353,8 @@ TEST_F(TokenTextTest, TheSecretAloneIsTheOutput) {
   v1::CreateTokenResponse made;
   made.set_secret("mpsd_secret");
   *made.mutable_token() = Token("0a1b2c3d4e5f");
-  made.mutable_token()->mutable_expire_time()->set_seconds(kNow + 90 * 86400 -
-                                                           1);
+  made.mutable_token()->mutable_expire_time()->set_seconds(kNowSeconds +
+                                                           90 * 86400 - 1);
   PrintCreated(TestConsole(), made);
   EXPECT_EQ(out_.str(), "mpsd_secret\n");
   EXPECT_EQ(err_.str(),
@@ -371,13 +371,15 @@ TEST_F(TokenTextTest, TheSecretAloneIsTheOutput) {
 TEST_F(TokenTextTest, TheListShowsWhoseUntilWhenAndTheLastUse) {
   v1::ListTokensResponse list;
   *list.add_tokens() = Token("000000000001");
-  list.mutable_tokens(0)->mutable_expire_time()->set_seconds(kNow + 86400 + 1);
-  list.mutable_tokens(0)->mutable_last_use_time()->set_seconds(kNow - 5);
+  list.mutable_tokens(0)->mutable_expire_time()->set_seconds(kNowSeconds +
+                                                             86400 + 1);
+  list.mutable_tokens(0)->mutable_last_use_time()->set_seconds(kNowSeconds - 5);
   list.mutable_tokens(0)->set_note("laptop");
   *list.add_tokens() = Token("000000000002");
-  list.mutable_tokens(1)->mutable_expire_time()->set_seconds(kNow + 7200);
+  list.mutable_tokens(1)->mutable_expire_time()->set_seconds(kNowSeconds +
+                                                             7200);
   *list.add_tokens() = Token("000000000003");
-  list.mutable_tokens(2)->mutable_expire_time()->set_seconds(kNow);
+  list.mutable_tokens(2)->mutable_expire_time()->set_seconds(kNowSeconds);
   list.mutable_tokens(2)->set_role(v1::ROLE_ADMIN);
   *list.add_tokens() = Token("000000000004");
   list.mutable_tokens(3)->clear_created_by();

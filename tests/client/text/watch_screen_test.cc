@@ -226,7 +226,7 @@ TEST_F(WatchScreenTest, NamesDoNotSteerTheTerminal) {
 
 using Points = std::vector<LossPoint>;
 
-constexpr double kLargest = std::numeric_limits<double>::max();
+constexpr double kLargestValue = std::numeric_limits<double>::max();
 
 std::string Text(const Points& steps, const Points& evaluations, int columns,
                  int rows, bool utf8) {
@@ -281,7 +281,8 @@ TEST(LossChartTest, Drawings) {
    +--------------------
     1                  3
 )");
-  EXPECT_EQ(Text({{0, -kLargest}, {1, kLargest}}, {}, 24, 6, true), R"(t
+  EXPECT_EQ(Text({{0, -kLargestValue}, {1, kLargestValue}}, {}, 24, 6, true),
+            R"(t
  1.798e+308┤        ⣀⠤⠒⠉
            │    ⣀⠤⠒⠉
 -1.798e+308┤⣀⠤⠒⠉
