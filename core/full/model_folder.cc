@@ -50,11 +50,23 @@ absl::StatusOr<std::string> ReadOwn(const fs::path& folder,
 // Transformers' name of the model type in the names of its classes.
 std::string ClassPrefix(const std::string& model_type) {
   constexpr std::pair<std::string_view, std::string_view> kPrefixes[] = {
-      {"bert", "Bert"},   {"roberta", "Roberta"}, {"distilbert", "DistilBert"},
-      {"vit", "ViT"},     {"mistral", "Mistral"}, {"qwen2", "Qwen2"},
-      {"qwen3", "Qwen3"}, {"smollm3", "SmolLM3"}, {"granite", "Granite"},
-      {"phi3", "Phi3"},   {"gemma2", "Gemma2"},   {"gemma3_text", "Gemma3"},
-      {"olmo2", "Olmo2"}, {"olmo3", "Olmo3"}};
+      {"bert", "Bert"},
+      {"roberta", "Roberta"},
+      {"distilbert", "DistilBert"},
+      {"xlm-roberta", "XLMRoberta"},
+      {"camembert", "Camembert"},
+      {"electra", "Electra"},
+      {"vit", "ViT"},
+      {"mistral", "Mistral"},
+      {"qwen2", "Qwen2"},
+      {"qwen3", "Qwen3"},
+      {"smollm3", "SmolLM3"},
+      {"granite", "Granite"},
+      {"phi3", "Phi3"},
+      {"gemma2", "Gemma2"},
+      {"gemma3_text", "Gemma3"},
+      {"olmo2", "Olmo2"},
+      {"olmo3", "Olmo3"}};
   for (const auto& [type, prefix] : kPrefixes) {
     if (type == model_type) return std::string(prefix);
   }

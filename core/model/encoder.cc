@@ -49,8 +49,9 @@ at::Tensor Encoder::Embed(const ClassifierInputs& inputs) const {
                            dtype_);
   }
   x = x + positions_.Forward(PositionIds(inputs.input_ids), dtype_);
-  return at::dropout(embedding_norm_.Forward(x),
-                     config_.encoder.hidden_dropout_prob, training_);
+  x = at::dropout(embedding_norm_.Forward(x),
+                  config_.encoder.hidden_dropout_prob, training_);
+  return projects() ? Run(project_, x) : x;
 }
 
 at::Tensor Encoder::PositionIds(const at::Tensor& input_ids) const {
@@ -101,14 +102,18 @@ at::Tensor Encoder::Attend(const EncoderLayer& layer, const at::Tensor& x,
 at::Tensor Encoder::Head(const at::Tensor& first) const {
   const profile::BlockMark mark("mpsd::head");
   const double dropout = training_ ? config_.encoder.classifier_dropout : 0;
-  at::Tensor x = is("roberta") ? at::dropout(first, dropout, true) : first;
+  const bool early = is("roberta") || is("electra");
+  at::Tensor x = early ? at::dropout(first, dropout, true) : first;
   x = Run(dense_, x);
-  x = is("distilbert") ? at::relu(x) : at::tanh(x);
+  x = is("distilbert") ? at::relu(x)
+      : is("electra")  ? at::gelu(x)
+                       : at::tanh(x);
   return Run(out_, at::dropout(x, dropout, true));
 }
 
 std::vector<Linear*> Encoder::Linears() {
   std::vector<Linear*> linears;
+  if (projects()) linears.push_back(&project_);
   for (EncoderLayer& l : layers_) {
     linears.insert(linears.end(), {&l.q, &l.k, &l.v, &l.o, &l.up, &l.down});
   }
@@ -123,6 +128,7 @@ std::vector<NamedWeight> Encoder::NamedWeights() {
   list.Add(types_);
   list.Add(embedding_norm_);
   if (is("roberta")) list.Add(positions_);
+  if (projects()) list.Add(project_);
   for (EncoderLayer& l : layers_) {
     for (Linear* linear : {&l.q, &l.k, &l.v, &l.o}) list.Add(*linear);
     list.Add(l.attention_norm);
@@ -160,7 +166,7 @@ class EncoderLoader {
                 const std::function<void(double)>& progress)
       : c_(config),
         progress_(progress),
-        prefix_(config.model_type + "."),
+        prefix_(config.encoder.network + "."),
         model_(new Encoder(config, source.dtype)),
         reader_(source, prefix_, config.initializer_range) {}
 
@@ -182,10 +188,11 @@ class EncoderLoader {
  private:
   void LoadEmbeddings() {
     const std::string p = prefix_ + "embeddings.";
-    const bool roberta = c_.model_type == "roberta";
+    const bool roberta = c_.encoder.network == "roberta";
+    const int64_t width = c_.encoder.embedding_size;
     const auto table = [&](const char* name, int64_t rows, bool padded) {
       return reader_.MakeEmbedding(
-          p + name, rows, c_.hidden_size,
+          p + name, rows, width,
           padded ? c_.pad_token_id : std::optional<int64_t>());
     };
     const auto positions = [&] {
@@ -197,12 +204,18 @@ class EncoderLoader {
       model_->types_ =
           table("token_type_embeddings", c_.encoder.type_vocab_size, false);
     }
-    model_->embedding_norm_ = Norm(p + "LayerNorm");
+    model_->embedding_norm_ = reader_.MakeLayerNorm(p + "LayerNorm", width,
+                                                    c_.encoder.layer_norm_eps);
     if (roberta) model_->positions_ = positions();
+    if (model_->projects()) {
+      model_->project_ = reader_.MakeLinear(prefix_ + "embeddings_project",
+                                            c_.hidden_size, width, true);
+    }
   }
 
   void LoadLayer(int64_t i, EncoderLayer& layer) {
-    const BlockNames& n = c_.model_type == "distilbert" ? kDistilBert : kBert;
+    const BlockNames& n =
+        c_.encoder.network == "distilbert" ? kDistilBert : kBert;
     const std::string p = absl::StrCat(prefix_, n.blocks, i, ".");
     const int64_t width = c_.hidden_size, inner = c_.intermediate_size;
     layer.q = reader_.MakeLinear(p + n.q, width, width, true);
@@ -216,12 +229,13 @@ class EncoderLoader {
   }
 
   void LoadHead() {
-    std::string dense = "bert.pooler.dense", out = "classifier";
-    if (c_.model_type == "roberta") {
-      dense = "classifier.dense";
-      out = "classifier.out_proj";
-    } else if (c_.model_type == "distilbert") {
+    std::string dense = "classifier.dense", out = "classifier.out_proj";
+    if (model_->is("bert")) {
+      dense = "bert.pooler.dense";
+      out = "classifier";
+    } else if (model_->is("distilbert")) {
       dense = "pre_classifier";
+      out = "classifier";
     }
     const int64_t width = c_.hidden_size;
     model_->dense_ = reader_.MakeHead(dense, width, width, true);

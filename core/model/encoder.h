@@ -13,14 +13,15 @@
 
 namespace mpsd::model {
 
-// BERT, RoBERTa and DistilBERT with their heads for sequence classification
-// (transformers 5.23, models/{bert,roberta,distilbert}/modeling_*.py). A block,
+// BERT, RoBERTa, ELECTRA and DistilBERT with their heads for sequence
+// classification (transformers 5.23, models/*/modeling_*.py). A block,
 // whose norms come after the sums:
 //   h = norm(x + drop(o(attention(q x, k x, v x))))     DistilBERT: no drop
 //   y = norm(h + drop(down(act(up h))))
 // The heads:
 //   BERT        out(drop(tanh(dense x₀)))      dense: the pooler
 //   RoBERTa     out(drop(tanh(dense(drop x₀))))
+//   ELECTRA     out(drop(gelu(dense(drop x₀))))
 //   DistilBERT  out(drop(relu(dense x₀)))      dense: pre_classifier
 // x₀ is the last block's first token. The head reads no other token, so the
 // last block computes only x₀ after its attention. In training on the CPU every
@@ -54,12 +55,16 @@ class Encoder : public Classifier {
                     int64_t rows, const at::Tensor& keys,
                     bool first_only) const;
   at::Tensor Head(const at::Tensor& first) const;
-  bool is(const char* model_type) const {
-    return config_.model_type == model_type;
+  bool is(const char* network) const {
+    return config_.encoder.network == network;
+  }
+  bool projects() const {
+    return config_.encoder.embedding_size != config_.hidden_size;
   }
 
   Embedding words_, positions_, types_;  // types_: empty in DistilBERT
   LayerNorm embedding_norm_;
+  Linear project_;  // ELECTRA, whose embeddings may be narrower; else empty
   std::vector<EncoderLayer> layers_;
   Linear dense_, out_;
 };

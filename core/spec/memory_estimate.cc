@@ -169,7 +169,7 @@ class Estimator {
         (8.0 * h + InnerValues()) * b_ + kFloat * m_.num_attention_heads;
     if (e.hidden_dropout_prob > 0) {
       // DistilBERT has none after its attention.
-      const int masks = m_.model_type == "distilbert" ? 1 : 2;
+      const int masks = m_.encoder.network == "distilbert" ? 1 : 2;
       bytes += masks * h * MaskBytes(b_);
     }
     if (e.attention_probs_dropout_prob > 0) {

@@ -132,7 +132,26 @@ constexpr KeyNames kDistilBert = {.hidden_size = "dim",
                                   .dropout = "dropout",
                                   .attention_dropout = "attention_dropout"};
 
-// config.json of BERT, RoBERTa, DistilBERT and ViT; defaults of their config
+// Model types by the network that they have, which is the prefix of the names
+// of its weights.
+constexpr std::pair<std::string_view, std::string_view> kEncoderTypes[] = {
+    {"vit", "vit"},
+    {"bert", "bert"},
+    {"distilbert", "distilbert"},
+    {"roberta", "roberta"},
+    {"xlm-roberta", "roberta"},
+    {"camembert", "roberta"},
+    {"electra", "electra"}};
+
+// The network of a model type; "" for a decoder.
+std::string_view EncoderNetwork(std::string_view model_type) {
+  for (const auto& [type, network] : kEncoderTypes) {
+    if (type == model_type) return network;
+  }
+  return "";
+}
+
+// config.json of encoders and vision transformers; defaults of their config
 // classes (transformers 5.23, models/*/configuration_*.py).
 class EncoderReader : ConfigReader {
  public:
@@ -142,6 +161,7 @@ class EncoderReader : ConfigReader {
     fields_.Text("model_type", config_.model_type, "the name of a model type");
     config_.family =
         config_.model_type == "vit" ? Family::kVision : Family::kEncoder;
+    config_.encoder.network = EncoderNetwork(config_.model_type);
     if (config_.model_type == "distilbert") names_ = kDistilBert;
     ReadSizes();
     ReadDropout();
@@ -204,15 +224,19 @@ class EncoderReader : ConfigReader {
                     SizeRange());
     EncoderConfig& e = config_.encoder;
     e.pooler = config_.model_type == "bert";
+    e.embedding_size = config_.hidden_size;
+    if (e.network == "electra") {
+      e.embedding_size = 128;
+      fields_.Integer("embedding_size", e.embedding_size, SizeRange());
+    }
     if (config_.model_type != "distilbert") {
       e.type_vocab_size = 2;
       fields_.Integer("type_vocab_size", e.type_vocab_size,
                       Range::Between(0, limits::kModelSize));
     }
-    if (!config_.pad_token_id)
-      config_.pad_token_id = config_.model_type == "roberta" ? 1 : 0;
-    if (config_.model_type == "roberta")
-      e.first_position = *config_.pad_token_id + 1;
+    const bool roberta = e.network == "roberta";
+    if (!config_.pad_token_id) config_.pad_token_id = roberta ? 1 : 0;
+    if (roberta) e.first_position = *config_.pad_token_id + 1;
     if (e.first_position >= config_.max_position_embeddings) {
       fields_.Fault("max_position_embeddings",
                     base::Cat("expected more than ", e.first_position,
@@ -294,19 +318,13 @@ class EncoderReader : ConfigReader {
   KeyNames names_;
 };
 
-bool IsEncoderType(std::string_view model_type) {
-  return model_type == "bert" || model_type == "roberta" ||
-         model_type == "distilbert" || model_type == "vit";
-}
-
 // --- decoders ----------------------------------------------------------------
 
 constexpr std::string_view kModelTypes =
     "llama (Llama 2 and 3, SmolLM), mistral, qwen2 (Qwen2 and 2.5), qwen3, "
     "smollm3, granite, olmo2, olmo3, gemma2, "
     "gemma3_text, phi3 (Phi-3, 3.5 and 4-mini); bert (MiniLM too), roberta, "
-    "distilbert; "
-    "vit";
+    "xlm-roberta, camembert, electra, distilbert; vit";
 
 // Which linears have a bias.
 enum class Biases { kNone, kQkv, kAttentionField, kBothFields };
@@ -440,9 +458,7 @@ std::string_view NearestType(std::string_view type) {
       }
     }
   };
-  for (const char* known : {"vit", "bert", "distilbert", "roberta"}) {
-    consider(known);
-  }
+  for (const auto& [known, network] : kEncoderTypes) consider(known);
   for (size_t i = std::size(kFamilies); i-- > 0;) {
     consider(kFamilies[i].model_type);
   }
@@ -931,7 +947,7 @@ absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view json,
                    ParseJson(json, origin, limits::kModelLabels));
   RETURN_IF_ERROR(RefuseMlx(root, origin));
   const JsonNode* type = root.Find("model_type");
-  if (type != nullptr && IsEncoderType(type->text)) {
+  if (type != nullptr && !EncoderNetwork(type->text).empty()) {
     return EncoderReader(root, origin).Read();
   }
   return DecoderReader(root, origin).Read();

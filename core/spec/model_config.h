@@ -57,12 +57,16 @@ struct LayerNorms {
 
 enum class Family {
   kDecoder,  // causal: the rows of kFamilies in model_config.cc
-  kEncoder,  // text: bert, roberta, distilbert
+  kEncoder,  // text: bert, roberta, electra, distilbert
   kVision,   // vit
 };
 
 // Fields that only encoders and vision transformers have.
 struct EncoderConfig {
+  // "bert", "roberta" (XLM-RoBERTa and CamemBERT too), "electra",
+  // "distilbert" or "vit": the prefix of its weights' names.
+  std::string network;
+  int64_t embedding_size = 0;  // text: hidden_size, but in ELECTRA
   double layer_norm_eps = 1e-12;
   std::string hidden_act = "gelu";  // "gelu", "gelu_new", "relu", "silu"
   double hidden_dropout_prob = 0;

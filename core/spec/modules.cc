@@ -87,8 +87,7 @@ std::vector<Module> DecoderModules(const ModelConfig& c) {
   return list.Take();
 }
 
-// --- BERT, RoBERTa, DistilBERT (transformers 5.23, models/*/modeling_*.py)
-// ----
+// --- BERT, RoBERTa, ELECTRA, DistilBERT (transformers 5.23, models/*) --------
 
 // The modules of a block, by name below its prefix.
 struct EncoderBlock {
@@ -115,10 +114,10 @@ constexpr EncoderBlock kDistilBertBlock = {
     "output_layer_norm"};
 
 void AddEmbeddings(const ModelConfig& c, List& list) {
-  const int64_t h = c.hidden_size;
-  list.Begin(c.model_type + ".embeddings.");
+  const int64_t h = c.encoder.embedding_size;
+  list.Begin(c.encoder.network + ".embeddings.");
   list.Embedding("word_embeddings", c.vocab_size, h);
-  const bool roberta = c.model_type == "roberta";
+  const bool roberta = c.encoder.network == "roberta";
   if (!roberta) {
     list.Embedding("position_embeddings", c.max_position_embeddings, h);
   }
@@ -129,13 +128,16 @@ void AddEmbeddings(const ModelConfig& c, List& list) {
   if (roberta) {
     list.Embedding("position_embeddings", c.max_position_embeddings, h);
   }
+  if (h == c.hidden_size) return;
+  list.Begin(c.encoder.network + ".");
+  list.Linear("embeddings_project", h, c.hidden_size);
 }
 
 void AddEncoderLayer(const ModelConfig& c, int64_t i, List& list) {
   const EncoderBlock& block =
-      c.model_type == "distilbert" ? kDistilBertBlock : kBertBlock;
+      c.encoder.network == "distilbert" ? kDistilBertBlock : kBertBlock;
   const int64_t h = c.hidden_size;
-  list.Begin(base::Cat(c.model_type, block.layers, i, "."), i);
+  list.Begin(base::Cat(c.encoder.network, block.layers, i, "."), i);
   for (const char* name : block.attention) list.Linear(name, h, h);
   list.Norm(block.attention_norm, h);
   list.Linear(block.in, h, c.intermediate_size);
@@ -144,14 +146,15 @@ void AddEncoderLayer(const ModelConfig& c, int64_t i, List& list) {
 }
 
 void AddEncoderHead(const ModelConfig& c, List& list) {
-  const bool bert = c.model_type == "bert", roberta = c.model_type == "roberta";
+  const bool bert = c.encoder.network == "bert";
+  const bool distilbert = c.encoder.network == "distilbert";
   list.Begin("");
-  list.Linear(bert      ? "bert.pooler.dense"
-              : roberta ? "classifier.dense"
-                        : "pre_classifier",
+  list.Linear(bert         ? "bert.pooler.dense"
+              : distilbert ? "pre_classifier"
+                           : "classifier.dense",
               c.hidden_size, c.hidden_size, /*bias=*/true, /*head=*/!bert);
-  list.Linear(roberta ? "classifier.out_proj" : "classifier", c.hidden_size,
-              c.num_labels, /*bias=*/true, /*head=*/true);
+  list.Linear(bert || distilbert ? "classifier" : "classifier.out_proj",
+              c.hidden_size, c.num_labels, /*bias=*/true, /*head=*/true);
 }
 
 std::vector<Module> EncoderModules(const ModelConfig& c) {

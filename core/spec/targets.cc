@@ -264,8 +264,9 @@ Matched MatchByName(const LoraSpec& lora, const ModelConfig& config) {
 }  // namespace
 
 std::vector<std::string> DefaultTargetModules(const std::string& model_type) {
-  if (model_type == "bert" || model_type == "roberta") {
-    return {"query", "value"};
+  for (const char* type :
+       {"bert", "roberta", "xlm-roberta", "camembert", "electra"}) {
+    if (model_type == type) return {"query", "value"};
   }
   if (model_type == "distilbert") return {"q_lin", "v_lin"};
   if (model_type == "phi3") return {"qkv_proj"};

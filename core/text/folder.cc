@@ -292,7 +292,12 @@ absl::StatusOr<std::string> Reader::ClassName() const {
     return "";
   }
   if (!name.empty()) return name;
-  if (type == "bert" || type == "distilbert") return "BertTokenizer";
+  if (type == "bert" || type == "distilbert" || type == "electra") {
+    return "BertTokenizer";
+  }
+  if (type == "xlm-roberta" || type == "camembert") {
+    return "XLMRobertaTokenizer";
+  }
   if (type == "roberta") return "RobertaTokenizer";
   if (type.starts_with("gemma")) return "GemmaTokenizer";
   return type == "qwen2" || type == "qwen3" ? "Qwen2Tokenizer" : "";

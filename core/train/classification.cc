@@ -82,7 +82,7 @@ class TextLoader {
     // RoBERTa's tokenizers pass no types to the model, even if their template
     // has some.
     const int64_t types = config_.encoder.type_vocab_size;
-    const bool typed = types > 1 || config_.model_type != "roberta";
+    const bool typed = types > 1 || config_.encoder.network != "roberta";
     options.tables = {config_.vocab_size, typed ? types : 0};
     options.pad_id = data::PaddingWithin(
         static_cast<int32_t>(config_.pad_token_id.value_or(0)), options.tables);

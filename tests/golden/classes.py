@@ -79,6 +79,15 @@ CASES = {
         training=dict(lora=training(max_grad_norm=6.0),
                       full=training(max_grad_norm=8.0, learning_rate=1e-3)),
     ),
+    # Narrow embeddings.
+    "electra": dict(
+        config=encoder("electra", embedding_size=16), pairs=True,
+        head=dict(num_labels=3, problem_type="single_label_classification"),
+        lora=dict(r=4, lora_alpha=8, target_modules=[
+            "embeddings_project", "query", "value", "intermediate.dense"]),
+        training=dict(lora=training(max_grad_norm=1.35),
+                      full=training(max_grad_norm=2.2, learning_rate=1e-3)),
+    ),
     "llama_classes": dict(
         config=cases.config("llama", vocab_size=80, hidden_size=24,
                             intermediate_size=40, tie_word_embeddings=True),

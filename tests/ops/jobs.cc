@@ -195,6 +195,8 @@ std::vector<Configuration> TextClassifiers() {
            "dataset": {"train": "several.jsonl", "eval": "several.jsonl"}})"},
       {"seq_cls_roberta", "roberta", "", ""},
       {"seq_cls_roberta_full", "roberta", "", kFull},
+      {"seq_cls_electra", "electra", "", ""},
+      {"seq_cls_electra_full", "electra", kNoDropout, kFull},
       {"seq_cls_distilbert", "distilbert", "", ""},
       {"seq_cls_distilbert_full", "distilbert", kNoDropout, kFull},
       {"seq_cls_llama", "llama_classes", "", ""},

@@ -87,8 +87,8 @@ TEST_P(ClassifierMergeTest, MergesAndComparesClassifiers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ClassifierMergeTest,
-                         testing::Values("bert", "roberta", "distilbert",
-                                         "llama_classes", "vit"));
+                         testing::Values("bert", "roberta", "electra",
+                                         "distilbert", "llama_classes", "vit"));
 
 TEST(MergeTest, AddsScaledBTimesAToItsWeightAndReplacesSavedModules) {
   const MergeOptions options = GoldenMerge("llama2");

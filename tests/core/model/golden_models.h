@@ -34,6 +34,8 @@ inline spec::ModelConfig EncoderConfigOf(const std::string& model_type) {
   config.num_labels = 3;
   config.initializer_range = 0.3;
   config.pad_token_id = model_type == "roberta" ? 1 : 0;
+  config.encoder.network = model_type;
+  config.encoder.embedding_size = config.hidden_size;
   config.encoder.first_position = model_type == "roberta" ? 2 : 0;
   config.encoder.type_vocab_size = model_type == "bert"      ? 2
                                    : model_type == "roberta" ? 1

@@ -346,8 +346,8 @@ TEST_P(GoldenClasses, TwentyStepsOfTheAdapterAreThoseOfTrainer) {
 
 INSTANTIATE_TEST_SUITE_P(Families, GoldenClasses,
                          testing::Values("bert", "bert_weighted", "roberta",
-                                         "distilbert", "llama_classes", "vit",
-                                         "vit_grey"),
+                                         "electra", "distilbert",
+                                         "llama_classes", "vit", "vit_grey"),
                          [](const auto& info) {
                            return std::string(info.param);
                          });
@@ -418,7 +418,7 @@ TEST(GoldenClassesData, IsAllCompared) {
     classes += fs::exists(entry.path() / "classes.json");
     full += fs::exists(entry.path() / "full.json");
   }
-  EXPECT_EQ(classes, 7);
+  EXPECT_EQ(classes, 8);
   EXPECT_EQ(full, 7);
 }
 

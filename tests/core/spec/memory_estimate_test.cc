@@ -183,6 +183,8 @@ ModelConfig BertBase() {
   c.num_hidden_layers = c.num_attention_heads = 12;
   c.head_dim = 64;
   c.max_position_embeddings = 512;
+  c.encoder.network = c.model_type;
+  c.encoder.embedding_size = c.hidden_size;
   c.encoder.type_vocab_size = 2;
   c.encoder.pooler = true;
   c.num_labels = 2;

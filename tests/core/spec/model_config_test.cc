@@ -233,14 +233,14 @@ TEST(ParseModelConfig, SaysWhatIsNotSupported) {
        "model_type: \"qwen4\" is not supported; the nearest that is: qwen3; "
        "supported are llama (Llama 2 and 3, SmolLM), mistral, qwen2 (Qwen2 and "
        "2.5), qwen3, smollm3, granite, olmo2, olmo3, gemma2, gemma3_text, phi3 "
-       "(Phi-3, 3.5 and 4-mini); bert (MiniLM too), roberta, distilbert; "
-       "vit"},
+       "(Phi-3, 3.5 and 4-mini); bert (MiniLM too), roberta, xlm-roberta, "
+       "camembert, electra, distilbert; vit"},
       {kLlama2_7b, R"({"model_type": "modernbert"})", kUnimplemented,
        "model_type: \"modernbert\" is not supported; the nearest that is: "
        "bert; supported are llama (Llama 2 and 3, SmolLM), mistral, qwen2 "
        "(Qwen2 and 2.5), qwen3, smollm3, granite, olmo2, olmo3, gemma2, "
        "gemma3_text, phi3 (Phi-3, 3.5 and 4-mini); bert (MiniLM too), "
-       "roberta, distilbert; vit"},
+       "roberta, xlm-roberta, camembert, electra, distilbert; vit"},
       {kLlama2_7b, R"({"model_type": "gemma2", "hidden_activation": "gelu"})",
        kUnimplemented,
        "hidden_activation: supported is \"gelu_pytorch_tanh\", found the "
@@ -490,6 +490,22 @@ TEST(EncoderConfig, RobertaCountsPositionsAfterPadding) {
   ModelConfig classifier = c;
   classifier.num_labels = 2;
   EXPECT_EQ(ParameterCount(classifier), 124'647'170);
+}
+
+// Parameters of Transformers' classes for sequence classification.
+TEST(EncoderConfig, ReadsElectraAndXlmRoberta) {
+  ModelConfig electra = Parse(R"({
+    "embedding_size": 128, "hidden_size": 256, "intermediate_size": 1024,
+    "model_type": "electra", "num_attention_heads": 4, "num_hidden_layers": 12,
+    "vocab_size": 30522})");
+  electra.num_labels = 2;
+  EXPECT_EQ(ParameterCount(electra), 13'549'314);
+  ModelConfig roberta =
+      Parse(Replaced(Replaced(kRobertaBase, "\"roberta\"", "\"xlm-roberta\""),
+                     "50265", "250002"));
+  roberta.num_labels = 2;
+  EXPECT_EQ(roberta.encoder.first_position, 2);
+  EXPECT_EQ(ParameterCount(roberta), 278'045'186);
 }
 
 TEST(EncoderConfig, ReadsDistilBertsNames) {

@@ -37,6 +37,8 @@ ModelConfig EncoderModulesTiny(const std::string& type) {
   c.num_hidden_layers = 1;
   c.num_attention_heads = 2;
   c.max_position_embeddings = 20;
+  c.encoder.network = type;
+  c.encoder.embedding_size = c.hidden_size;
   c.encoder.type_vocab_size = type == "distilbert" ? 0 : 2;
   c.encoder.pooler = type == "bert";
   c.num_labels = 3;

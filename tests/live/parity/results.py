@@ -39,6 +39,12 @@ FAMILIES = {
     "roberta": (hf.RobertaConfig(vocab_size=128, max_position_embeddings=66,
                                  pad_token_id=0, type_vocab_size=1, **SHAPE,
                                  **DROPOUT), "all-linear"),
+    "xlm-roberta": (hf.XLMRobertaConfig(
+        vocab_size=128, max_position_embeddings=66, pad_token_id=0,
+        type_vocab_size=1, **SHAPE, **DROPOUT), "all-linear"),
+    "electra": (hf.ElectraConfig(
+        vocab_size=128, max_position_embeddings=64, embedding_size=16, **SHAPE,
+        **DROPOUT), ["embeddings_project", "query", "value"]),
     "distilbert": (hf.DistilBertConfig(
         vocab_size=128, max_position_embeddings=64, dim=32, hidden_dim=64,
         n_layers=2, n_heads=4, dropout=0.0, attention_dropout=0.0,
@@ -121,6 +127,7 @@ class Family:
         """As a user of PEFT writes it; images have no task type there. (PEFT's
         own "all-linear" cannot save heads of several linears.)"""
         targets = {"roberta": ["query", "key"],
+                   "xlm-roberta": ["query", "key"],
                    "distilbert": ["q_lin", "lin1"]}
         lora = dict(self.lora(),
                     target_modules=targets.get(self.name, self.targets))
