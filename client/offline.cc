@@ -503,8 +503,11 @@ std::string BoundsText(const Json& schema) {
 // The text for one of the types that `schema` allows.
 std::string OneTypeText(const std::string& type, const Json& schema) {
   if (type == "array") {
-    return absl::StrCat("list of ", schema["items"]["type"].get<std::string>(),
-                        "s", BoundsText(schema["items"]));
+    Json types = schema["items"]["type"];
+    if (!types.is_array()) types = Json::array({types});
+    const std::string named =
+        absl::StrJoin(types.get<std::vector<std::string>>(), "s or ");
+    return absl::StrCat("list of ", named, "s", BoundsText(schema["items"]));
   }
   if (type == "object" &&
       schema.value("additionalProperties", Json()).is_object()) {

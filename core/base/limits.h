@@ -38,6 +38,8 @@ inline constexpr size_t kReasonBytes = 256;  // of a hold or drain
 // Names in lora.modules_to_save, in quantization_config.llm_int8_skip_modules.
 inline constexpr size_t kModuleNames = 256;
 inline constexpr int kLoraRank = 1 << 16;
+inline constexpr size_t kSamplePrompts = 16;   // training.sample_prompts
+inline constexpr int64_t kSampleTokens = 512;  // of an answer to one of them
 // Steps that the regex matcher may take to match lora.target_modules,
 // rank_pattern or alpha_pattern against a model's modules: a simple pattern
 // takes a few hundred per module.
@@ -97,6 +99,7 @@ inline constexpr size_t kMetrics = 64;  // per evaluation
 inline constexpr size_t kMetricNameBytes = 128;
 inline constexpr size_t kFallbackOps = 256;        // operators per step
 inline constexpr size_t kRemovedPaths = 1000;      // per message
+inline constexpr size_t kSampleBytes = 8 << 10;    // of an answer to a prompt
 inline constexpr size_t kMatrixBytes = 512 << 10;  // confusion_matrix_json
 
 // --- studies, plans, notes ---------------------------------------------------

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <utility>
 
 #include "core/base/check.h"
@@ -229,6 +230,38 @@ absl::StatusOr<std::vector<Answer>> Answers(
   base::CheckEqual(prompts.size(), rows.size(), "prompts and their numbers");
   const at::NoGradGuard no_grad;
   return Batch(decoder, device, generation, prompts, rows).Run();
+}
+
+absl::StatusOr<std::vector<Answer>> AllAnswers(
+    const model::Decoder& decoder, device::Device& device,
+    Generation generation, const std::vector<std::vector<int32_t>>& prompts,
+    const std::function<bool(double)>& go_on) {
+  std::vector<int64_t> order(prompts.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return prompts[a].size() > prompts[b].size();
+  });
+  const int64_t most = generation.settings.max_new_tokens;
+  std::vector<Answer> all(prompts.size());
+  for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
+    const auto longest = static_cast<int64_t>(prompts[order[begin]].size());
+    end = std::min<size_t>(
+        order.size(),
+        begin + MostRows(decoder.config(), longest, most, decoder.dtype()));
+    generation.go_on = [&](int64_t made) {
+      const double part = static_cast<double>(end - begin) * made / most;
+      return go_on((begin + part) / order.size());
+    };
+    const std::vector<int64_t> rows(order.begin() + begin, order.begin() + end);
+    std::vector<std::vector<int32_t>> batch;
+    for (const int64_t row : rows) batch.push_back(prompts[row]);
+    ASSIGN_OR_RETURN(auto answers,
+                     Answers(decoder, device, generation, batch, rows));
+    for (size_t i = 0; i < rows.size(); ++i) {
+      all[rows[i]] = std::move(answers[i]);
+    }
+  }
+  return all;
 }
 
 int64_t MostRows(const spec::ModelConfig& config, int64_t tokens,

@@ -45,6 +45,14 @@ absl::StatusOr<std::vector<Answer>> Answers(
     const std::vector<std::vector<int32_t>>& prompts,
     const std::vector<int64_t>& rows);
 
+// Answers any number of prompts, those of about one length in a batch; samples
+// are drawn by their numbers. Asks `go_on` before each token, with the share
+// done, instead of generation.go_on. Errors as Answers.
+absl::StatusOr<std::vector<Answer>> AllAnswers(
+    const model::Decoder& decoder, device::Device& device,
+    Generation generation, const std::vector<std::vector<int32_t>>& prompts,
+    const std::function<bool(double)>& go_on);
+
 // The largest batch of prompts of up to `tokens` tokens for Answers: bounds the
 // memory of caches and of the first forward's masks.
 int64_t MostRows(const spec::ModelConfig& config, int64_t tokens,

@@ -146,6 +146,21 @@ void Fields(V& v, auto& m, const Evaluated*) {
   v("best", m.best);
 }
 
+// What the model answers to the prompts of training.sample_prompts.
+struct Sampled {
+  // 0: before training. The last one is of the result, which may be the best
+  // checkpoint instead of the last step's.
+  int64_t step = 0;
+  std::vector<std::string> completions;  // one per prompt, in their order
+  double seconds = 0;
+};
+template <typename V>
+void Fields(V& v, auto& m, const Sampled*) {
+  v("step", m.step);
+  v("completions", m.completions);
+  v("seconds", m.seconds);
+}
+
 struct Checkpointed {
   int64_t step = 0;
   std::string path;  // the checkpoint folder, absolute

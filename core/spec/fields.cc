@@ -16,6 +16,7 @@
 #include "core/base/limits.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
+#include "core/spec/generation.h"
 #include "core/spec/train_spec.h"
 
 namespace mpsd::spec {
@@ -713,6 +714,50 @@ void FieldReader::Texts(std::string_view name, std::vector<std::string>& value,
   value = TextsOf(*node);
 }
 
+namespace {
+
+nlohmann::ordered_json JsonOf(const JsonNode& node) {
+  if (node.kind == Kind::kBool) return node.boolean;
+  if (node.kind == Kind::kInteger) return node.integer;
+  if (node.kind == Kind::kNumber) return node.number;
+  if (node.kind == Kind::kString) return node.text;
+  nlohmann::ordered_json json;
+  if (node.kind == Kind::kArray) json = nlohmann::ordered_json::array();
+  if (node.kind == Kind::kObject) json = nlohmann::ordered_json::object();
+  for (const JsonNode& item : node.items) json.push_back(JsonOf(item));
+  for (const JsonNode& m : node.members) json[m.name] = JsonOf(m);
+  return json;
+}
+
+}  // namespace
+
+void FieldReader::Prompts(std::string_view name, std::vector<Prompt>& value) {
+  const JsonNode* node = Take(name);
+  if (node == nullptr || node->kind == Kind::kNull) return;
+  if (node->kind == Kind::kString && !node->text.empty()) {
+    value = {{node->text}};
+    return;
+  }
+  if (node->kind != Kind::kArray ||
+      node->items.size() > limits::kSamplePrompts) {
+    return Expected(
+        PathOf(name), *node,
+        base::Cat("a list of at most ", limits::kSamplePrompts, " prompts"));
+  }
+  std::vector<Prompt> read;
+  for (const JsonNode& item : node->items) {
+    std::optional<Prompt> prompt = PromptOf(JsonOf(item));
+    if (item.kind == Kind::kString) prompt = Prompt{item.text};
+    if (!prompt || *prompt == Prompt()) {
+      return Expected(base::Cat(PathOf(name), "[", read.size(), "]"), item,
+                      "a text, {\"prompt\": TEXT} or {\"messages\": "
+                      "[{\"role\": …, \"content\": …}]}");
+    }
+    read.push_back(*std::move(prompt));
+  }
+  value = std::move(read);
+}
+
 void FieldReader::Integers(std::string_view name,
                            std::optional<std::vector<int64_t>>& value,
                            Range range) {
@@ -814,6 +859,17 @@ void FieldWriter::Text(std::string_view name, const std::string& value,
   } else {
     Put(name, value);
   }
+}
+
+void FieldWriter::Prompts(std::string_view name,
+                          const std::vector<Prompt>& value) {
+  Json prompts = Json::array();
+  for (const Prompt& prompt : value) {
+    prompts.push_back(prompt.messages.empty()
+                          ? Json(prompt.text)
+                          : Json{{"messages", Json::parse(prompt.messages)}});
+  }
+  Put(name, prompts);
 }
 
 void FieldWriter::Targets(std::string_view name,

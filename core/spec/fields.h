@@ -100,6 +100,8 @@ class FieldReader {
   void Patterns(std::string_view name, PatternMap<int64_t>& value, Range range);
   void Patterns(std::string_view name, PatternMap<double>& value, Range range);
   void Targets(std::string_view name, LoraSpec::Targets& value);
+  // Accepts a string as a list of one.
+  void Prompts(std::string_view name, std::vector<Prompt>& value);
 
   // Reports the fields that no method read.
   void Finish();
@@ -182,6 +184,7 @@ class FieldWriter {
   template <typename V>
   void Patterns(std::string_view name, const PatternMap<V>& value, Range);
   void Targets(std::string_view name, const LoraSpec::Targets& value);
+  void Prompts(std::string_view name, const std::vector<Prompt>& value);
   void Finish() {}
 
  private:

@@ -179,18 +179,13 @@ absl::StatusOr<GenerationSettings> ReadGenerationSettings(
   return settings;
 }
 
-namespace {
-
-// nullopt if `line` is neither of the two.
-std::optional<Prompt> PromptOf(std::string_view line) {
-  // Templates show the members of a message in their order.
-  const auto json = base::ParseTree<nlohmann::ordered_json>(line);
+std::optional<Prompt> PromptOf(const nlohmann::ordered_json& json) {
   if (!json.is_object()) return std::nullopt;
   const auto text = json.find("prompt"), chat = json.find("messages");
   if ((text == json.end()) == (chat == json.end())) return std::nullopt;
   if (text != json.end()) {
     if (!text->is_string()) return std::nullopt;
-    return Prompt{text->get<std::string>(), ""};
+    return Prompt{text->get<std::string>()};
   }
   if (!chat->is_array() || chat->empty()) return std::nullopt;
   for (const auto& message : *chat) {
@@ -199,7 +194,12 @@ std::optional<Prompt> PromptOf(std::string_view line) {
   return Prompt{"", chat->dump()};
 }
 
-}  // namespace
+std::string ShownText(const Prompt& prompt) {
+  const Json chat = base::ParseTree<Json>(prompt.messages);
+  if (!chat.is_array() || chat.empty()) return prompt.text;
+  const Json said = chat.back().value("content", Json());
+  return said.is_string() ? said.get<std::string>() : said.dump();
+}
 
 absl::StatusOr<std::vector<Prompt>> ParsePrompts(std::string_view jsonl,
                                                  const std::string& origin) {
@@ -211,7 +211,9 @@ absl::StatusOr<std::vector<Prompt>> ParsePrompts(std::string_view jsonl,
     jsonl.remove_prefix(std::min(end + 1, jsonl.size()));
     ++number;
     if (line.find_first_not_of(" \t\r") == line.npos) continue;
-    std::optional<Prompt> prompt = PromptOf(line);
+    // Templates show the members of a message in their order.
+    std::optional<Prompt> prompt =
+        PromptOf(base::ParseTree<nlohmann::ordered_json>(line));
     const auto wrong = [&](const std::string& what) {
       return absl::InvalidArgumentError(
           absl::StrCat(origin, ":", number, ": ", what));

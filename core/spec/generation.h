@@ -4,12 +4,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/spec/train_spec.h"
 
 namespace mpsd::spec {
 
@@ -50,15 +52,15 @@ absl::Status TakeGenerationSettings(const nlohmann::json& json,
 absl::StatusOr<GenerationSettings> ReadGenerationSettings(
     const std::string& model_folder, std::vector<std::string>& ignored);
 
-// One of the two.
-struct Prompt {
-  std::string text;
-  std::string messages;  // of a chat, a JSON array of objects
-};
+// The prompt {"prompt": TEXT} or {"messages": [{"role": …, "content": …} …]};
+// nullopt if `json` is neither of the two.
+std::optional<Prompt> PromptOf(const nlohmann::ordered_json& json);
 
-// The prompts of a JSON Lines file, {"prompt": TEXT} or {"messages": [{"role":
-// …, "content": …} …]} in each line; blank lines are skipped. InvalidArgument
-// says what is wrong and names the line, "<origin>:<line>: …".
+// The prompt's text; of a chat what its last message says.
+std::string ShownText(const Prompt& prompt);
+
+// The prompts of a JSON Lines file, one in each line; blank lines are skipped.
+// InvalidArgument says what is wrong and names the line, "<origin>:<line>: …".
 absl::StatusOr<std::vector<Prompt>> ParsePrompts(std::string_view jsonl,
                                                  const std::string& origin);
 

@@ -165,6 +165,12 @@ std::vector<IdleField> EvaluationFields() {
          return s.training.early_stopping_threshold > 0 &&
                 !s.training.early_stopping_patience;
        }},
+      {"training.sample_max_new_tokens", "there is no sample_prompts",
+       [](const TrainSpec& s) {
+         return s.training.sample_max_new_tokens !=
+                    DefaultTraining().sample_max_new_tokens &&
+                s.training.sample_prompts.empty();
+       }},
       {"training.save_total_limit",
        "save_steps is 0: one checkpoint is written, at the end",
        [](const TrainSpec& s) {

@@ -155,6 +155,12 @@ class FieldSchema {
     field["minItems"] = 1;
     field["examples"] = Schema::array({kAllLinear});
   }
+  void Prompts(std::string_view name, const std::vector<Prompt>&) {
+    Schema& field = Add(name);
+    AddTexts(field);
+    field["items"]["type"] = {"string", "object"};
+    field["default"] = Schema::array();
+  }
 
   // Lists the required fields, and the sections that have a required field.
   void Finish() {

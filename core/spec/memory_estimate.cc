@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/spec/generation.h"
 #include "core/spec/job_layers.h"
 
 namespace mpsd::spec {
@@ -435,11 +436,35 @@ class Estimator {
   }
 
   double EvaluationBytes() const {
-    if (!spec_.dataset.evaluates()) return 0;
+    if (!spec_.dataset.evaluates()) return SampleBytes();
     double rows =
         static_cast<double>(spec_.training.per_device_eval_batch_size);
     if (traits_.silent_out_of_memory) rows = std::min(rows, rows_);
-    const double tokens = rows * length_;
+    return std::max(ForwardBytes(rows * length_, rows), SampleBytes());
+  }
+
+  // A batch of training.sample_prompts: keys, values and the first forward. A
+  // byte of a prompt is a token at most; the chat template and padding add
+  // some.
+  double SampleBytes() const {
+    size_t longest = 0;
+    for (const Prompt& prompt : spec_.training.sample_prompts) {
+      longest = std::max({longest, prompt.text.size(), prompt.messages.size()});
+    }
+    if (longest == 0) return 0;
+    constexpr double kAdded = 128;
+    const double tokens =
+        std::min<double>(longest + kAdded, m_.max_row_tokens());
+    const double cached =
+        2.0 * m_.num_hidden_layers * m_.kv_size() * b_ *
+        (tokens + static_cast<double>(spec_.training.sample_max_new_tokens));
+    const double rows = std::clamp<double>(
+        kMostCacheBytes / cached, 1, spec_.training.sample_prompts.size());
+    return rows * cached + ForwardBytes(rows * tokens, rows);
+  }
+
+  // A forward without gradients.
+  double ForwardBytes(double tokens, double rows) const {
     const double attention = 2.0 * m_.q_size() + 2.0 * m_.kv_size();
     // A decoder's MLP adds gate, up and their product to the heads' values.
     const double values =

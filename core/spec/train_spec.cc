@@ -187,6 +187,8 @@ class Rules {
         {image, !d.image_column.empty(), "dataset", "image_column",
          "IMAGE_CLS"},
         {lm, t.packing, "training", "packing", "CAUSAL_LM"},
+        {lm, !t.sample_prompts.empty(), "training", "sample_prompts",
+         "CAUSAL_LM"},
         {lm, t.padding_free.has_value(), "training", "padding_free",
          "CAUSAL_LM"},
         {lm, t.assistant_only_loss.has_value(), "training",
@@ -315,6 +317,11 @@ class Rules {
   }
 
   void CheckSampling() {
+    const TrainingSpec& t = spec_.training;
+    if (t.sample_prompts.empty() && t.sample_steps > 0) {
+      Fault("training", "sample_steps",
+            "needs sample_prompts; add them, or leave this out");
+    }
     if (spec_.training.train_sampling_strategy == "group_by_length" &&
         spec_.training.packing) {
       Fault("training", "train_sampling_strategy",

@@ -122,6 +122,13 @@ struct LoraSpec {
   bool operator==(const LoraSpec&) const = default;
 };
 
+// What a model is asked; one of the two.
+struct Prompt {
+  std::string text;
+  std::string messages = {};  // of a chat, a JSON array of objects
+  bool operator==(const Prompt&) const = default;
+};
+
 // Transformers' TrainingArguments (and TRL's SFTConfig for the text fields),
 // same names and defaults unless noted.
 struct TrainingSpec {
@@ -203,6 +210,11 @@ struct TrainingSpec {
   std::optional<bool> greater_is_better;  // absent: true, except for the loss
   std::optional<int64_t> early_stopping_patience;  // evaluations
   double early_stopping_threshold = 0;  // an improvement must exceed this
+  // CAUSAL_LM: answered greedily before training, every sample_steps steps and
+  // by the result.
+  std::vector<Prompt> sample_prompts;
+  int64_t sample_steps = 0;  // 0: not during training
+  int64_t sample_max_new_tokens = 64;
   bool operator==(const TrainingSpec&) const = default;
 };
 

@@ -384,6 +384,22 @@ void VisitEvaluations(Fields& f, TrainingSpec& t) {
 }
 
 template <typename Fields>
+void VisitSampling(Fields& f, TrainingSpec& t) {
+  f.About(
+       "CAUSAL_LM: up to 16 prompts that the model answers greedily before "
+       "training, every `sample_steps` steps and after it, to show what it "
+       "learns: texts, or objects as `mpsctl generate --input` reads them.")
+      .Prompts("sample_prompts", t.sample_prompts);
+  f.About(
+       "The optimizer steps from one answer to `sample_prompts` to the next; "
+       "0: only before and after training.")
+      .Integer("sample_steps", t.sample_steps, Range::AtLeast(0));
+  f.About("The most tokens of an answer to `sample_prompts`.")
+      .Integer("sample_max_new_tokens", t.sample_max_new_tokens,
+               Range::Between(1, limits::kSampleTokens));
+}
+
+template <typename Fields>
 void VisitTraining(Fields&& f, TrainingSpec& t) {
   VisitSteps(f, t);
   VisitOptimizer(f, t);
@@ -394,6 +410,7 @@ void VisitTraining(Fields&& f, TrainingSpec& t) {
        "rows.")
       .Integer("seed", t.seed, Range::AtLeast(0));
   VisitEvaluations(f, t);
+  VisitSampling(f, t);
   f.Finish();
 }
 

@@ -2,9 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
-#include <numeric>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,13 +13,12 @@
 #include "core/base/status_macros.h"
 #include "core/ckpt/safetensors.h"
 #include "core/generate/generator.h"
+#include "core/generate/prompt_text.h"
 #include "core/lora/lora.h"
 #include "core/model/weight_reader.h"
 #include "core/report/runbook.h"
 #include "core/spec/generation.h"
 #include "core/study/study.h"
-#include "core/text/chat_template.h"
-#include "core/text/tokenizer.h"
 #include "core/train/stages.h"
 
 namespace mpsd::study {
@@ -29,8 +26,9 @@ namespace {
 
 using generate::Answer;
 using generate::Finish;
+using generate::Ids;
+using generate::PromptText;
 using nlohmann::json;
-using Ids = std::vector<int32_t>;
 
 constexpr size_t kShownBytes = 3 << 20;  // of rows in result.json
 
@@ -40,92 +38,6 @@ const char* NameOf(Finish finish) {
                                          : "length";
 }
 
-// Prompts and answers as text.
-class Text {
- public:
-  static absl::StatusOr<Text> Read(const std::string& folder,
-                                   const spec::TrainingSpec& training,
-                                   bool raw) {
-    Text text;
-    const text::TextOverrides overrides{training.chat_template_path,
-                                        training.eos_token};
-    ASSIGN_OR_RETURN(text.tokenizer_,
-                     text::Tokenizer::FromFolder(folder, overrides));
-    if (raw || !text.tokenizer_->has_chat_template()) return text;
-    ASSIGN_OR_RETURN(text.chat_,
-                     text::ChatTemplate::FromFolder(
-                         folder, text::TemplateUse::kAsIs, overrides));
-    return text;
-  }
-
-  absl::StatusOr<Ids> Encode(const spec::Prompt& prompt) const {
-    if (chat_ == nullptr) {
-      if (prompt.messages.empty()) {
-        return tokenizer_->EncodeIds(prompt.text, /*add_special_tokens=*/true);
-      }
-      return absl::InvalidArgumentError(
-          "has messages, which need the chat template of a model that has one, "
-          "and no --raw");
-    }
-    const std::string messages =
-        prompt.messages.empty()
-            ? json::array({{{"role", "user"}, {"content", prompt.text}}}).dump()
-            : prompt.messages;
-    ASSIGN_OR_RETURN(const text::Rendered rendered,
-                     chat_->Render(messages, /*tools_json=*/"",
-                                   /*add_generation_prompt=*/true));
-    return tokenizer_->EncodeIds(rendered.text, /*add_special_tokens=*/false);
-  }
-
-  // The answer's part of the text: alone it might lack its first space.
-  absl::StatusOr<std::string> Decode(const Ids& prompt,
-                                     const Ids& answer) const {
-    Ids all = prompt;
-    all.insert(all.end(), answer.begin(), answer.end());
-    ASSIGN_OR_RETURN(const std::string before,
-                     tokenizer_->Decode(prompt, /*skip_special_tokens=*/true));
-    ASSIGN_OR_RETURN(const std::string text,
-                     tokenizer_->Decode(all, /*skip_special_tokens=*/true));
-    if (text.starts_with(before)) return text.substr(before.size());
-    return tokenizer_->Decode(answer, /*skip_special_tokens=*/true);
-  }
-
-  // Whether a stop string ends within the last token (Transformers'
-  // StopStringCriteria).
-  bool Stops(std::span<const int32_t> ids,
-             const std::vector<std::string>& stops) const {
-    size_t longest = 0;
-    for (const std::string& stop : stops) {
-      longest = std::max(longest, stop.size());
-    }
-    // A token has a byte or more; some characters take several tokens.
-    ids = ids.last(std::min(ids.size(), longest + 8));
-    const auto before =
-        tokenizer_->Decode(absl::MakeSpan(ids.data(), ids.size() - 1), false);
-    const auto text =
-        tokenizer_->Decode(absl::MakeSpan(ids.data(), ids.size()), false);
-    if (!before.ok() || !text.ok()) return false;
-    const size_t same = std::mismatch(before->begin(), before->end(),
-                                      text->begin(), text->end())
-                            .first -
-                        before->begin();
-    return std::any_of(stops.begin(), stops.end(), [&](const auto& stop) {
-      const size_t found = text->rfind(stop);
-      return found != text->npos && found + stop.size() > same;
-    });
-  }
-
-  // Adds the tokenizer's end, as Transformers' Trainer does
-  // (align_special_tokens): chats often end a turn with it.
-  void AddEnd(std::vector<int64_t>& eos) const {
-    if (const auto id = tokenizer_->eos_id()) eos.push_back(*id);
-  }
-
- private:
-  std::unique_ptr<text::Tokenizer> tokenizer_;
-  std::unique_ptr<text::ChatTemplate> chat_;  // null: prompts are raw
-};
-
 // The prompts of a job, in the order of its file.
 struct Prompts {
   std::vector<spec::Prompt> prompts;
@@ -133,7 +45,8 @@ struct Prompts {
 };
 
 absl::StatusOr<Prompts> ReadPrompts(const spec::TrainSpec& spec,
-                                    const Text& text, int64_t max_new_tokens,
+                                    const PromptText& text,
+                                    int64_t max_new_tokens,
                                     int64_t most_tokens) {
   if (spec.dataset.train.size() != 1) {
     return absl::InvalidArgumentError(
@@ -146,60 +59,30 @@ absl::StatusOr<Prompts> ReadPrompts(const spec::TrainSpec& spec,
   ASSIGN_OR_RETURN(read.prompts,
                    spec::ParsePrompts(file, path.filename().string()));
   for (const spec::Prompt& prompt : read.prompts) {
-    absl::StatusOr<Ids> ids = text.Encode(prompt);
-    const std::string which = absl::StrCat(
-        "prompt ", read.ids.size() + 1, " of ", path.filename().string(), ": ");
+    absl::StatusOr<Ids> ids = text.Encode(prompt, max_new_tokens, most_tokens);
     if (!ids.ok()) {
-      return absl::Status(ids.status().code(),
-                          absl::StrCat(which, ids.status().message()));
-    }
-    const auto tokens = static_cast<int64_t>(ids->size());
-    if (tokens == 0) return absl::InvalidArgumentError(which + "has no token");
-    if (tokens + max_new_tokens > most_tokens) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(which, "has ", tokens, " tokens, with max_new_tokens, ",
-                       max_new_tokens, ", more than the ", most_tokens,
-                       " for which the model has positions"));
+      return absl::Status(
+          ids.status().code(),
+          absl::StrCat("prompt ", read.ids.size() + 1, " of ",
+                       path.filename().string(), ": ", ids.status().message()));
     }
     read.ids.push_back(*std::move(ids));
   }
   return read;
 }
 
-// One network's answers. Prompts of about one length share a batch.
+// One network's answers.
 absl::StatusOr<std::vector<Answer>> Answers(const Study& study,
                                             const char* stage,
                                             const model::Decoder& decoder,
                                             device::Device& device,
                                             generate::Generation generation,
                                             const std::vector<Ids>& prompts) {
-  std::vector<int64_t> order(prompts.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    return prompts[a].size() > prompts[b].size();
-  });
-  const int64_t most = generation.settings.max_new_tokens;
-  std::vector<Answer> all(prompts.size());
-  for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
-    const auto longest = static_cast<int64_t>(prompts[order[begin]].size());
-    end = std::min<size_t>(order.size(),
-                           begin + generate::MostRows(decoder.config(), longest,
-                                                      most, decoder.dtype()));
-    generation.go_on = [&](int64_t made) {
-      const double part = static_cast<double>(end - begin) * made / most;
-      study.observer.OnStage(stage, (begin + part) / order.size());
-      return study.observer.stop_request() == train::StopRequest::kNone;
-    };
-    const std::vector<int64_t> rows(order.begin() + begin, order.begin() + end);
-    std::vector<Ids> batch;
-    for (const int64_t row : rows) batch.push_back(prompts[row]);
-    ASSIGN_OR_RETURN(auto answers, generate::Answers(decoder, device,
-                                                     generation, batch, rows));
-    for (size_t i = 0; i < rows.size(); ++i) {
-      all[rows[i]] = std::move(answers[i]);
-    }
-  }
-  return all;
+  return generate::AllAnswers(
+      decoder, device, std::move(generation), prompts, [&](double part) {
+        study.observer.OnStage(stage, part);
+        return study.observer.stop_request() == train::StopRequest::kNone;
+      });
 }
 
 absl::StatusOr<std::unique_ptr<model::Decoder>> LoadDecoder(
@@ -258,7 +141,7 @@ absl::StatusOr<Answered> AnswerAll(const Study& study,
   return answered;
 }
 
-absl::StatusOr<json> RowOf(const Text& text, const Prompts& prompts,
+absl::StatusOr<json> RowOf(const PromptText& text, const Prompts& prompts,
                            const Answered& answered, size_t i) {
   const spec::Prompt& prompt = prompts.prompts[i];
   json row = {
@@ -277,7 +160,7 @@ absl::StatusOr<json> RowOf(const Text& text, const Prompts& prompts,
 }
 
 // Writes all rows to out.jsonl; the result has those that fit.
-absl::StatusOr<json> Write(const Study& study, const Text& text,
+absl::StatusOr<json> Write(const Study& study, const PromptText& text,
                            const Prompts& prompts, const Answered& answered) {
   std::string lines;
   json rows = json::array();
@@ -300,7 +183,7 @@ absl::StatusOr<json> Write(const Study& study, const Text& text,
 // The settings of the model's folder, changed by the study's options.
 absl::StatusOr<spec::GenerationSettings> SettingsOf(const Study& study,
                                                     const std::string& folder,
-                                                    const Text& text) {
+                                                    const PromptText& text) {
   std::vector<std::string> ignored;
   ASSIGN_OR_RETURN(spec::GenerationSettings settings,
                    spec::ReadGenerationSettings(folder, ignored));
@@ -333,8 +216,12 @@ absl::StatusOr<Found> Generate(const Study& study) {
   ASSIGN_OR_RETURN(const train::Described described,
                    train::Describe(study.spec, study.observer));
   const std::string& folder = described.model_folder;
-  ASSIGN_OR_RETURN(const Text text,
-                   Text::Read(folder, study.spec.training, options.raw));
+  const spec::TrainingSpec& training = study.spec.training;
+  ASSIGN_OR_RETURN(
+      const PromptText text,
+      PromptText::Read(folder,
+                       {training.chat_template_path, training.eos_token},
+                       options.raw));
   generate::Generation generation;
   ASSIGN_OR_RETURN(generation.settings, SettingsOf(study, folder, text));
   const spec::GenerationSettings& settings = generation.settings;
@@ -352,11 +239,7 @@ absl::StatusOr<Found> Generate(const Study& study) {
                      " tokens together, more than ", spec::kMostAnswerTokens,
                      ": give fewer prompts or a smaller max_new_tokens"));
   }
-  if (!settings.stop_strings.empty()) {
-    generation.ends_with_stop = [&](std::span<const int32_t> ids) {
-      return text.Stops(ids, settings.stop_strings);
-    };
-  }
+  generation.ends_with_stop = text.Stops(settings.stop_strings);
   ASSIGN_OR_RETURN(const Answered answered,
                    AnswerAll(study, described, generation, prompts.ids,
                              options.compare_base, *device));

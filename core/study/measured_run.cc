@@ -102,6 +102,7 @@ spec::TrainSpec Bounded(spec::TrainSpec spec, const RunOptions& options) {
   spec.training.load_best_model_at_end = false;
   spec.training.early_stopping_patience.reset();
   spec.training.save_steps = 0;
+  spec.training.sample_prompts.clear();
   return spec;
 }
 

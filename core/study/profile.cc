@@ -686,6 +686,7 @@ class Scratch {
 spec::TrainSpec WithoutEnd(spec::TrainSpec spec) {
   spec.training.max_steps = std::numeric_limits<int32_t>::max();
   spec.training.save_steps = 0;
+  spec.training.sample_prompts.clear();
   spec.training.early_stopping_patience.reset();
   spec.training.load_best_model_at_end = false;
   return spec;

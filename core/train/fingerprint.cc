@@ -187,6 +187,9 @@ constexpr std::string_view kUncompared[] = {
     "training.load_best_model_at_end",
     "training.early_stopping_patience",
     "training.early_stopping_threshold",
+    "training.sample_prompts",
+    "training.sample_steps",
+    "training.sample_max_new_tokens",
     "allow_cpu_fallback",
 };
 

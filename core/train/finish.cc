@@ -240,6 +240,7 @@ absl::StatusOr<RunResult> Finish(Prepared& run,
     }
     s = WritePredictionFiles(run, result.confusion_matrix);
   }
+  if (s.ok() && run.SampleDue(/*at_end=*/true)) s = run.Sample();
   if (absl::IsCancelled(s)) {
     return FinishStopped(run, run.loaded.observer.stop_request());
   }

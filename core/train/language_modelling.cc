@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -17,6 +18,7 @@
 #include "core/data/token_dataset.h"
 #include "core/full/model_folder.h"
 #include "core/model/losses.h"
+#include "core/spec/generation.h"
 #include "core/spec/job_layers.h"
 #include "core/text/chat_template.h"
 #include "core/text/folder.h"
@@ -215,7 +217,55 @@ absl::StatusOr<TaskData> LanguageModelling::LoadData(
         "a completion");
   }
   RETURN_IF_ERROR(SplitAndLimit(spec_, data));
+  RETURN_IF_ERROR(ReadSamplePrompts(model_folder, config));
   return data;
+}
+
+absl::Status LanguageModelling::ReadSamplePrompts(
+    const std::string& model_folder, const spec::ModelConfig& config) {
+  const spec::TrainingSpec& t = spec_.training;
+  if (t.sample_prompts.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(auto text, generate::PromptText::Read(
+                                  model_folder, OverridesOf(t), false));
+  std::vector<std::string> ignored;
+  ASSIGN_OR_RETURN(auto of_model,
+                   spec::ReadGenerationSettings(model_folder, ignored));
+  spec::GenerationSettings settings;
+  settings.max_new_tokens = t.sample_max_new_tokens;
+  settings.eos_token_id = std::move(of_model.eos_token_id);
+  text.AddEnd(settings.eos_token_id);
+  const int64_t most =
+      std::min(config.max_row_tokens(),
+               backend::TraitsOf(spec_.device).max_sum.value_or(1 << 20));
+  std::vector<generate::Ids> prompts;
+  for (const spec::Prompt& prompt : t.sample_prompts) {
+    auto ids = text.Encode(prompt, t.sample_max_new_tokens, most);
+    if (!ids.ok()) {
+      return absl::Status(
+          ids.status().code(),
+          absl::StrCat("training.sample_prompts[", prompts.size(),
+                       "]: ", ids.status().message()));
+    }
+    prompts.push_back(*std::move(ids));
+  }
+  samples_.emplace(
+      Samples{std::move(text), {std::move(settings)}, std::move(prompts)});
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::string>> LanguageModelling::AnswerSamplePrompts(
+    device::Device& device, const std::function<bool(double)>& go_on) const {
+  std::vector<std::string> texts;
+  if (!samples_) return texts;
+  ASSIGN_OR_RETURN(const auto answers,
+                   generate::AllAnswers(*decoder_, device, samples_->generation,
+                                        samples_->prompts, go_on));
+  for (size_t i = 0; i < answers.size(); ++i) {
+    ASSIGN_OR_RETURN(
+        texts.emplace_back(),
+        samples_->text.Decode(samples_->prompts[i], answers[i].ids));
+  }
+  return texts;
 }
 
 absl::Status LanguageModelling::CompleteResult(

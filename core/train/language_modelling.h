@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "core/generate/generator.h"
+#include "core/generate/prompt_text.h"
 #include "core/model/decoder.h"
 #include "core/train/task_pipeline.h"
 
@@ -36,12 +40,25 @@ class LanguageModelling : public TaskPipeline {
   // The explicit step if spec::ChooseGradients allows it, else autograd.
   std::unique_ptr<GradientPath> MakeGradientPath(
       optim::Trainable& trainable, device::Device& device) const override;
+  absl::StatusOr<std::vector<std::string>> AnswerSamplePrompts(
+      device::Device& device,
+      const std::function<bool(double)>& go_on) const override;
   metrics::Values Metrics(
       double loss, const metrics::Predictions& predictions) const override;
   std::vector<std::string> MetricNames() const override;
 
  private:
+  // training.sample_prompts.
+  struct Samples {
+    generate::PromptText text;
+    generate::Generation generation;
+    std::vector<generate::Ids> prompts;
+  };
+  absl::Status ReadSamplePrompts(const std::string& model_folder,
+                                 const spec::ModelConfig& config);
+
   const spec::TrainSpec& spec_;
+  std::optional<Samples> samples_;  // absent: there are none
   // Null until LoadModel; the run owns it.
   model::Decoder* decoder_ = nullptr;
 };

@@ -228,6 +228,11 @@ absl::StatusOr<LoopEnd> Loop(Prepared& run) {
     if (SaveDue(run)) {
       RETURN_IF_ERROR(SaveNow(run));
     }
+    if (!Finished(run) && run.SampleDue(/*at_end=*/false)) {
+      absl::Status s = run.Sample();
+      if (absl::IsCancelled(s)) return Stop(run, observer.stop_request());
+      if (!s.ok()) return s;
+    }
     if (Finished(run)) return LoopEnd{true, {}, std::move(last_eval)};
     if (const StopRequest stop = observer.stop_request();
         stop != StopRequest::kNone) {

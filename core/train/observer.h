@@ -29,6 +29,7 @@ class Observer {
   virtual void OnStage(const std::string& stage, double fraction) = 0;
   virtual void OnStep(const report::Progress&) {}
   virtual void OnEval(const report::Evaluated&) {}
+  virtual void OnSample(const report::Sampled&) {}
   virtual void OnCheckpoint(const report::Checkpointed&) {}
   // Reports a problem that does not end the run. The text goes to the job's
   // log, to `mpsctl watch` and `show`, and to run.json. Each text is reported

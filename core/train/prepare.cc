@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/check.h"
+#include "core/base/clock.h"
 #include "core/base/status_macros.h"
 #include "core/ckpt/checkpoint.h"
 #include "core/report/report.h"
@@ -36,6 +37,7 @@ int64_t EstimatedBytes(const Loaded& loaded, const MicroBatch& choice) {
   if (!traits.silent_out_of_memory) {
     spec.dataset.eval.clear();
     spec.dataset.validation_split = 0;
+    spec.training.sample_prompts.clear();
   }
   spec.training.per_device_train_batch_size = choice.rows;
   spec.training.gradient_accumulation_steps = shapes.step_rows() / choice.rows;
@@ -219,6 +221,31 @@ absl::StatusOr<EvalResult> Prepared::EvaluateWeights() const {
     observer.OnStage(report::kStageEvaluating, fraction);
     return observer.stop_request() == StopRequest::kNone;
   });
+}
+
+bool Prepared::SampleDue(bool at_end) const {
+  const spec::TrainingSpec& t = loaded.spec->training;
+  return !t.sample_prompts.empty() && folder->sampled_step() < state.step &&
+         (at_end || state.step == 0 ||
+          (t.sample_steps > 0 && state.step % t.sample_steps == 0));
+}
+
+absl::Status Prepared::Sample() {
+  Observer& observer = loaded.observer;
+  const absl::Duration start = base::Clock::Real().Monotonic();
+  loaded.trainable->set_training(false);
+  loaded.network->set_training(false);
+  ASSIGN_OR_RETURN(auto completions,
+                   loaded.pipeline->AnswerSamplePrompts(
+                       *loaded.device, [&observer](double fraction) {
+                         observer.OnStage(report::kStageEvaluating, fraction);
+                         return observer.stop_request() == StopRequest::kNone;
+                       }));
+  const report::Sampled sampled{
+      state.step, std::move(completions),
+      absl::ToDoubleSeconds(base::Clock::Real().Monotonic() - start)};
+  observer.OnSample(sampled);
+  return folder->Append(sampled);
 }
 
 std::map<std::string, int64_t> Prepared::Fallbacks() const {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <limits>
 #include <string_view>
 #include <system_error>
 
@@ -216,7 +217,8 @@ constexpr char kMetrics[] = "metrics.jsonl";
 constexpr char kEvals[] = "eval.jsonl";
 
 // The lines of steps up to `step`. Drops a last line truncated by a crash.
-std::string KeepUntil(std::string_view text, int64_t step) {
+// `last`: the step of the last line kept.
+std::string KeepUntil(std::string_view text, int64_t step, int64_t& last) {
   std::string kept;
   while (!text.empty()) {
     const size_t end = text.find('\n');
@@ -226,6 +228,7 @@ std::string KeepUntil(std::string_view text, int64_t step) {
     const Json object = Json::parse(line, nullptr, false);
     if (!object.is_object() || !object.contains("step")) continue;
     if (object["step"].get<int64_t>() > step) break;
+    last = object["step"].get<int64_t>();
     kept.append(line).push_back('\n');
   }
   return kept;
@@ -270,6 +273,13 @@ std::string ToJsonLine(const report::Evaluated& evaluated) {
   return report::Dump(line);
 }
 
+std::string ToJsonLine(const report::Sampled& sampled) {
+  Json line = Json::object();
+  report::JsonWriter writer(line);
+  Fields(writer, sampled, &sampled);
+  return report::Dump(line);
+}
+
 absl::StatusOr<std::unique_ptr<RunFolder>> RunFolder::Open(const fs::path& path,
                                                            int64_t step,
                                                            int64_t eval_step) {
@@ -278,8 +288,14 @@ absl::StatusOr<std::unique_ptr<RunFolder>> RunFolder::Open(const fs::path& path,
   if (error) return base::ErrnoStatus(error.value(), path.string());
   std::unique_ptr<RunFolder> folder(new RunFolder);
   folder->path_ = path;
-  RETURN_IF_ERROR(folder->OpenLog(kMetrics, step, folder->metrics_));
-  RETURN_IF_ERROR(folder->OpenLog(kEvals, eval_step, folder->evals_));
+  RETURN_IF_ERROR(folder->OpenLog(kMetrics, step, folder->metrics_).status());
+  RETURN_IF_ERROR(folder->OpenLog(kEvals, eval_step, folder->evals_).status());
+  if (fs::exists(path / kSamplesFile, error)) {
+    constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
+    ASSIGN_OR_RETURN(
+        folder->sampled_step_,
+        folder->OpenLog(kSamplesFile, step == 0 ? -1 : kAll, folder->samples_));
+  }
   // A run that starts over evaluates step 0 again.
   auto curves = tensorboard::EventFile::Create(
       path / "runs", step == 0 ? 0 : step + 1, base::Clock::Real());
@@ -288,18 +304,19 @@ absl::StatusOr<std::unique_ptr<RunFolder>> RunFolder::Open(const fs::path& path,
   return folder;
 }
 
-absl::Status RunFolder::OpenLog(const std::string& name, int64_t step,
-                                File& file) {
+absl::StatusOr<int64_t> RunFolder::OpenLog(const std::string& name,
+                                           int64_t step, File& file) {
   const fs::path path = path_ / name;
   std::string text;
+  int64_t last = -1;
   if (fs::exists(path)) {
     ASSIGN_OR_RETURN(auto old, base::ReadFile(path));
-    text = KeepUntil(old, step);
+    text = KeepUntil(old, step, last);
   }
   RETURN_IF_ERROR(base::WriteFileAtomic(path, text));
   file.reset(std::fopen(path.c_str(), "ae"));
   if (file == nullptr) return base::ErrnoStatus(errno, path.string());
-  return absl::OkStatus();
+  return last;
 }
 
 absl::Status RunFolder::Append(const report::Progress& progress) {
@@ -310,6 +327,14 @@ absl::Status RunFolder::Append(const report::Progress& progress) {
 absl::Status RunFolder::Append(const report::Evaluated& evaluated) {
   if (curves_) curves_->Add(evaluated.step, tensorboard::ScalarsOf(evaluated));
   return AppendLine(evals_.get(), ToJsonLine(evaluated), path_);
+}
+
+absl::Status RunFolder::Append(const report::Sampled& sampled) {
+  if (samples_ == nullptr) {
+    RETURN_IF_ERROR(OpenLog(kSamplesFile, -1, samples_).status());
+  }
+  sampled_step_ = sampled.step;
+  return AppendLine(samples_.get(), ToJsonLine(sampled), path_);
 }
 
 }  // namespace mpsd::train

@@ -100,9 +100,12 @@ std::optional<absl::Time> StartOfRun(const std::filesystem::path& folder);
 // `labels` of the run.json in `folder`, as JSON; "" if there are none.
 std::string LabelsOfRun(const std::filesystem::path& folder);
 
+inline constexpr char kSamplesFile[] = "samples.jsonl";
+
 // A run's output folder:
 //   metrics.jsonl     one object per optimizer step
 //   eval.jsonl        one object per evaluation
+//   samples.jsonl     one object per answer to training.sample_prompts
 //   runs/             the same as curves: event files of TensorBoard, one per
 //                     attempt
 //   checkpoints/step-N/
@@ -111,10 +114,11 @@ std::string LabelsOfRun(const std::filesystem::path& folder);
 //   run.json          the manifest
 class RunFolder {
  public:
-  // Creates `path` if missing. Truncates both logs to the steps up to `step`
-  // and the evaluations up to that of `eval_step` (-1: none), so that a resumed
-  // run leaves one line per step and evaluation. Errors in runs/ do not stop
-  // the run: curves_status() reports them.
+  // Creates `path` if missing. Truncates the first two logs to the steps up to
+  // `step` and the evaluations up to that of `eval_step` (-1: none), so that a
+  // resumed run leaves one line per step and evaluation. A run that resumes
+  // keeps all samples: it repeats none. Errors in runs/ do not stop the run:
+  // curves_status() reports them.
   static absl::StatusOr<std::unique_ptr<RunFolder>> Open(
       const std::filesystem::path& path, int64_t step, int64_t eval_step);
 
@@ -123,6 +127,9 @@ class RunFolder {
 
   absl::Status Append(const report::Progress& progress);
   absl::Status Append(const report::Evaluated& evaluated);
+  absl::Status Append(const report::Sampled& sampled);
+  // The last step in samples.jsonl; -1: none.
+  int64_t sampled_step() const { return sampled_step_; }
 
  private:
   struct CloseFile {
@@ -130,10 +137,14 @@ class RunFolder {
   };
   using File = std::unique_ptr<std::FILE, CloseFile>;
   RunFolder() = default;
-  absl::Status OpenLog(const std::string& name, int64_t step, File& file);
+  // Returns the step of the log's last line; -1: it has none.
+  absl::StatusOr<int64_t> OpenLog(const std::string& name, int64_t step,
+                                  File& file);
 
   std::filesystem::path path_;
   File metrics_, evals_;
+  File samples_;  // null until there is a sample
+  int64_t sampled_step_ = -1;
   std::unique_ptr<tensorboard::EventFile> curves_;  // null: not written
   absl::Status curves_status_;
 };
@@ -142,5 +153,6 @@ class RunFolder {
 // "eval_NAME" next to its other members.
 std::string ToJsonLine(const report::Progress& progress);
 std::string ToJsonLine(const report::Evaluated& evaluated);
+std::string ToJsonLine(const report::Sampled& sampled);
 
 }  // namespace mpsd::train

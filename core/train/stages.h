@@ -122,6 +122,12 @@ struct Prepared {
   // Evaluates the current weights, by `eval_loader`. Cancelled if the observer
   // asks for a stop.
   absl::StatusOr<EvalResult> EvaluateWeights() const;
+  // Whether training.sample_prompts are to be answered at this step, after
+  // which the run is over if `at_end`.
+  bool SampleDue(bool at_end) const;
+  // Answers them by the current weights, and reports that. Cancelled if the
+  // observer asks for a stop. Draws no random numbers of the run.
+  absl::Status Sample();
   // Operators that ran on the CPU, counted over all attempts of the job.
   std::map<std::string, int64_t> Fallbacks() const;
   // Brings run.json up to date; `run_state` is its "state".

@@ -179,6 +179,14 @@ class TaskPipeline {
   // The names of Metrics' values, in their order.
   virtual std::vector<std::string> MetricNames() const = 0;
 
+  // Answers training.sample_prompts, which LoadData has read, by LoadModel's
+  // network, outside training. Asks `go_on` before each token with the share
+  // done; Cancelled if it returns false. Empty without prompts.
+  virtual absl::StatusOr<std::vector<std::string>> AnswerSamplePrompts(
+      device::Device&, const std::function<bool(double)>& /*go_on*/) const {
+    return std::vector<std::string>();
+  }
+
   // The class labels that LoadData decided; null for language models.
   virtual const data::ClassLabels* class_labels() const { return nullptr; }
 

@@ -83,6 +83,7 @@ constexpr const char* TypeOf(const Held*) { return "held"; }
 constexpr const char* TypeOf(const Resumed*) { return "resumed"; }
 constexpr const char* TypeOf(const Progress*) { return "progress"; }
 constexpr const char* TypeOf(const Evaluated*) { return "evaluated"; }
+constexpr const char* TypeOf(const Sampled*) { return "sampled"; }
 constexpr const char* TypeOf(const Checkpointed*) { return "checkpointed"; }
 constexpr const char* TypeOf(const Heartbeat*) { return "heartbeat"; }
 constexpr const char* TypeOf(const Warning*) { return "warning"; }

@@ -13,9 +13,10 @@
 // The protocol of mpsd and mpsd-worker: one JSON object a line over the stream
 // socket that the worker inherits as fd 3. Both link this codec.
 //
-//   worker → daemon: Hello, then Progress / Evaluated / Checkpointed /
-//                    Heartbeat / Warning / Held / Resumed in any number, then
-//                    one of Done / Failed / Stopped, then exit.
+//   worker → daemon: Hello, then Progress / Evaluated / Sampled /
+//                    Checkpointed / Heartbeat / Warning / Held / Resumed in
+//                    any number, then one of Done / Failed / Stopped, then
+//                    exit.
 //   daemon → worker: Start, once, after Hello; then Pause and Resume in any
 //                    number; Stop, at most once.
 //
@@ -37,6 +38,7 @@ using report::MemoryCounters;
 using report::Metrics;
 using report::OutputKind;
 using report::Progress;
+using report::Sampled;
 using report::Stopped;  // the answer to Stop or end of stream
 using report::StopReason;
 using Done = report::Outcome;
@@ -113,8 +115,8 @@ struct Warning {
 };
 
 using FromWorker =
-    std::variant<Hello, Progress, Evaluated, Checkpointed, Heartbeat, Warning,
-                 Held, Resumed, Failed, Done, Stopped>;
+    std::variant<Hello, Progress, Evaluated, Sampled, Checkpointed, Heartbeat,
+                 Warning, Held, Resumed, Failed, Done, Stopped>;
 using ToWorker = std::variant<Start, Pause, Resume, Stop>;
 
 // One line of JSON without the newline. A non-finite double becomes null and is

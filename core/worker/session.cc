@@ -64,6 +64,12 @@ class SessionObserver : public train::Observer {
     Send(evaluated);
   }
 
+  void OnSample(const report::Sampled& sampled) override {
+    terminal_.OnSample(sampled);
+    last_stage_.clear();
+    Send(sampled);
+  }
+
   void OnCheckpoint(const report::Checkpointed& checkpointed) override {
     terminal_.OnCheckpoint(checkpointed);
     last_stage_.clear();
@@ -293,6 +299,15 @@ void TerminalObserver::OnEval(const report::Evaluated& r) {
                           r.eval_loss, r.metrics.empty() ? "" : "  ",
                           Metrics(r.metrics), r.seconds)
        << std::flush;
+}
+
+void TerminalObserver::OnSample(const report::Sampled& r) {
+  stage_.clear();
+  for (size_t i = 0; i < r.completions.size(); ++i) {
+    out_ << "sample " << i + 1 << " at step " << r.step << ": "
+         << base::Quotable(r.completions[i]) << "\n";
+  }
+  out_ << std::flush;
 }
 
 void TerminalObserver::OnCheckpoint(const report::Checkpointed& r) {

@@ -29,6 +29,7 @@ class TerminalObserver : public train::Observer {
   void OnStage(const std::string& stage, double fraction) override;
   void OnStep(const report::Progress& r) override;
   void OnEval(const report::Evaluated& r) override;
+  void OnSample(const report::Sampled& r) override;
   void OnCheckpoint(const report::Checkpointed& r) override;
   train::StopRequest stop_request() override;
 

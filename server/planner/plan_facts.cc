@@ -225,9 +225,9 @@ PlanQueue LookAhead(
   if (queue.unknown.empty()) {
     queue.wait = ahead.known;
   } else if (ahead.known > absl::ZeroDuration()) {
-    queue.unknown.push_back(
-        absl::StrCat("when the job would start: in ",
-                     jobs::RoundTime(ahead.known), " at the earliest"));
+    queue.unknown.push_back(absl::StrCat("when the job would start: in ",
+                                         jobs::RoundTime(ahead.known),
+                                         " at the earliest"));
   }
   // They do not affect the wait until they are released.
   if (!ahead.asleep.empty()) {
@@ -292,7 +292,10 @@ constexpr const char* kOfNoStep[] = {"/name",
                                      "/training/metric_for_best_model",
                                      "/training/greater_is_better",
                                      "/training/early_stopping_patience",
-                                     "/training/early_stopping_threshold"};
+                                     "/training/early_stopping_threshold",
+                                     "/training/sample_prompts",
+                                     "/training/sample_steps",
+                                     "/training/sample_max_new_tokens"};
 
 Json Tree(const spec::TrainSpec& spec) {
   return base::ParseTree<Json>(spec::ToJson(spec));

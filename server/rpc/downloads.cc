@@ -138,7 +138,8 @@ bool IsManifest(const fs::path& relative) { return relative == "run.json"; }
 
 bool IsCurve(const fs::path& relative) {
   return IsManifest(relative) || relative == "metrics.jsonl" ||
-         relative == "eval.jsonl" || *relative.begin() == "runs";
+         relative == "eval.jsonl" || relative == "samples.jsonl" ||
+         *relative.begin() == "runs";
 }
 
 // Predictions are in the run's folder, next to the final output.

@@ -77,6 +77,9 @@ class RecordingObserver : public train::Observer {
   void OnEval(const report::Evaluated& report) override {
     evals.push_back(report);
   }
+  void OnSample(const report::Sampled& report) override {
+    samples.push_back(report);
+  }
   void OnCheckpoint(const report::Checkpointed& report) override {
     checkpoints.push_back(report);
   }
@@ -94,6 +97,7 @@ class RecordingObserver : public train::Observer {
   std::vector<std::string> devices, stages;
   std::vector<report::Progress> steps;
   std::vector<report::Evaluated> evals;
+  std::vector<report::Sampled> samples;
   std::vector<report::Checkpointed> checkpoints;
 };
 

@@ -117,6 +117,32 @@ TEST(EstimateMemory, TheLargerOfTrainingAndEvaluationCounts) {
   EXPECT_GT(e.total_bytes, without);
 }
 
+// Keys and values of a batch: of up to 1 GiB, or of one prompt.
+TEST(EstimateMemory, SamplesCountTheirKeysAndValues) {
+  TrainSpec spec;
+  spec.training.sample_prompts.assign(16, {std::string(872, 'x')});
+  spec.training.sample_max_new_tokens = 24;
+  ModelConfig model = SevenBillion();
+  model.num_key_value_heads = 4;
+  model.max_position_embeddings = 4096;
+  const auto bytes = [&] {
+    return EstimateMemory(spec, model).evaluation_bytes;
+  };
+  constexpr int64_t kRow = 2 * 32 * 4 * 128 * (872 + 128 + 24) * 4;
+  static_assert(16 * kRow == int64_t{2} << 30);
+  EXPECT_GT(bytes(), int64_t{1} << 30);
+  spec.training.sample_prompts.resize(2);
+  EXPECT_GT(bytes(), 2 * kRow);
+  EXPECT_LT(bytes(), int64_t{1} << 30);
+  model.num_key_value_heads = 32;
+  const int64_t several = bytes();
+  spec.training.sample_prompts.resize(1);
+  EXPECT_EQ(bytes(), several);
+  EXPECT_GT(several, 8 * kRow);
+  spec.training.sample_prompts.clear();
+  EXPECT_EQ(bytes(), 0);
+}
+
 // Tensors of more than 32 MiB do not come from the heap.
 TEST(EstimateMemory, TheHeapOfLargeTensorsIsBounded) {
   TrainSpec spec;

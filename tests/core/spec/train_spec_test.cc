@@ -34,7 +34,10 @@ constexpr char kFull[] = R"({
     "bf16": true, "seed": 7, "eval_steps": 10, "save_steps": 20,
     "save_total_limit": 2, "logging_steps": 5, "load_best_model_at_end": true,
     "early_stopping_patience": 3, "auto_find_batch_size": true,
-    "train_sampling_strategy": "sequential"},
+    "train_sampling_strategy": "sequential",
+    "sample_prompts": ["hi", {"messages": [{"role": "user", "content": "a",
+                                            "n": [1, 0.5, null, true]}]}],
+    "sample_steps": 3, "sample_max_new_tokens": 9},
   "quantization_config": {"load_in_4bit": true,
     "bnb_4bit_use_double_quant": true, "llm_int8_skip_modules": ["k_proj"],
     "bnb_4bit_compute_dtype": "bfloat16"},
@@ -117,6 +120,24 @@ TEST(ParseTrainSpec, ErrorsNameLinePathAndWhatToDo) {
        "mark that turns the direction of writing; leave it out"},
       {"\"name\": \"" + std::string(limits::kNameBytes + 1, 'n') + "\"",
        "name: has 257 bytes, at most 256 are allowed"},
+      {R"("training": {"sample_prompts": ["a", {"prompt": 3}]})",
+       "training.sample_prompts[1]: expected a text, {\"prompt\": TEXT} or "
+       "{\"messages\": [{\"role\": …, \"content\": …}]}, found an object"},
+      {R"("training": {"sample_prompts": ""})",
+       "training.sample_prompts: expected a list of at most 16 prompts, found "
+       "the string \"\""},
+      {R"("training": {"sample_prompts": )" +
+           nlohmann::json(std::vector<std::string>(17, "a")).dump() + "}",
+       "training.sample_prompts: expected a list of at most 16 prompts, found "
+       "a list"},
+      {R"("training": {"sample_prompts": "a", "sample_max_new_tokens": 513})",
+       "training.sample_max_new_tokens: expected an integer >= 1 and <= 512, "
+       "found 513"},
+      {R"("training": {"sample_steps": 5})",
+       "training.sample_steps: needs sample_prompts; add them, or leave this "
+       "out"},
+      {R"("task": "SEQ_CLS", "training": {"sample_prompts": ["a"]})",
+       "training.sample_prompts: is for task CAUSAL_LM; leave it out"},
       {R"("adapter": "")",
        "adapter: expected the path of a PEFT adapter folder, found "
        "the string \"\""}};

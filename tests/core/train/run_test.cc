@@ -10,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "core/base/clock.h"
 #include "core/ckpt/checkpoint.h"
+#include "core/generate/prompt_text.h"
 #include "core/lora/peft_folder.h"
 #include "core/train/classification.h"
 #include "core/train/stages.h"
@@ -611,6 +612,135 @@ TEST(LoopTest, AStopWithinTheFirstStepsEvaluationKeepsTheStep) {
   EXPECT_EQ(second.steps.front().step, 2);
   EXPECT_EQ(second.evals.front().step, 1);
   EXPECT_TRUE(second.warnings().empty());
+}
+
+class SamplesTest : public testing::Test {
+ protected:
+  static void Ask(JobFolder& folder) {
+    folder.training()["sample_prompts"] = {"row word1", {{"prompt", "a row"}}};
+    folder.training()["sample_steps"] = 3;
+    folder.training()["sample_max_new_tokens"] = 6;
+  }
+  static std::vector<std::pair<int64_t, std::vector<std::string>>> Said(
+      const RecordingObserver& observer) {
+    std::vector<std::pair<int64_t, std::vector<std::string>>> said;
+    for (const report::Sampled& sampled : observer.samples) {
+      said.emplace_back(sampled.step, sampled.completions);
+    }
+    return said;
+  }
+  // What a decoder with the adapter in `out`, if any, answers to Ask's prompts.
+  static std::vector<std::string> Answers(const fs::path& out) {
+    const std::string folder = Golden("smollm", "model").string();
+    const auto weights = tensorfile::Weights::Open(folder).value();
+    const auto decoder =
+        model::Decoder::Load({weights.get()},
+                             spec::ReadModelConfig(folder).value(), nullptr)
+            .value();
+    std::unique_ptr<lora::Adapter> adapter;
+    if (!out.empty()) {
+      const fs::path path = out / "adapter";
+      adapter = lora::Adapter::Attach(
+                    *decoder, lora::ReadPeftConfig(path).value(), at::kCPU)
+                    .value();
+      EXPECT_THAT(adapter->LoadCheckpoint(path), IsOk());
+    }
+    const auto text = generate::PromptText::Read(folder, {}, false).value();
+    generate::Generation generation;
+    generation.settings.max_new_tokens = 6;
+    text.AddEnd(generation.settings.eos_token_id);
+    std::vector<generate::Ids> prompts;
+    for (const char* prompt : {"row word1", "a row"}) {
+      prompts.push_back(text.Encode({prompt}, 6, 100).value());
+    }
+    const auto device = device::OpenCpu().value();
+    const auto answers =
+        generate::AllAnswers(*decoder, *device, generation, prompts,
+                             [](double) { return true; })
+            .value();
+    return {text.Decode(prompts[0], answers[0].ids).value(),
+            text.Decode(prompts[1], answers[1].ids).value()};
+  }
+};
+
+TEST_F(SamplesTest, AreTheModelsAnswersAndChangeNoByte) {
+  JobFolder folder("samples_run");
+  RecordingObserver plain, asked;
+  ASSERT_THAT(Train(folder, "plain", plain), IsOk());
+  Ask(folder);
+  ASSERT_THAT(Train(folder, "asked", asked), IsOk());
+  EXPECT_TRUE(plain.samples.empty());
+  EXPECT_FALSE(fs::exists(folder.path() / "plain/samples.jsonl"));
+  ASSERT_EQ(asked.steps.size(), plain.steps.size());
+  for (size_t i = 0; i < plain.steps.size(); ++i) {
+    EXPECT_EQ(asked.steps[i].loss, plain.steps[i].loss);
+    EXPECT_EQ(asked.steps[i].grad_norm, plain.steps[i].grad_norm);
+  }
+  EXPECT_EQ(AdapterBytes(folder, "asked"), AdapterBytes(folder, "plain"));
+  const auto said = Said(asked);
+  ASSERT_EQ(said.size(), 4u);
+  EXPECT_THAT(StepsIn(folder.path() / "asked/samples.jsonl"),
+              ElementsAre(0, 3, 6, 8));
+  EXPECT_EQ(said[0].second, Answers(""));
+  EXPECT_EQ(said[3].second, Answers(folder.path() / "asked"));
+  EXPECT_NE(said[0].second, said[3].second) << "the test shows nothing";
+}
+
+// However the attempt before was stopped: also within a sample, or killed after
+// one of a step that the run repeats.
+TEST_F(SamplesTest, AResumedRunRepeatsNone) {
+  JobFolder folder("samples_resumed");
+  Ask(folder);
+  RecordingObserver whole;
+  ASSERT_THAT(Train(folder, "whole", whole), IsOk());
+  ASSERT_GT(whole.asked, 30);
+  const auto check = [&](const std::string& out, RecordingObserver& first) {
+    RecordingObserver second, third;
+    ASSERT_THAT(Train(folder, out, first), IsOk());
+    ASSERT_THAT(Train(folder, out, second), IsOk());
+    ASSERT_THAT(Train(folder, out, third), IsOk());
+    auto said = Said(first);
+    if (first.checkpoints.empty()) said.clear();  // the run starts over
+    for (const auto& more : Said(second)) said.push_back(more);
+    EXPECT_EQ(said, Said(whole)) << out;
+    EXPECT_TRUE(third.samples.empty());
+    EXPECT_EQ(AdapterBytes(folder, out), AdapterBytes(folder, "whole"));
+  };
+  RecordingObserver killed;
+  killed.stop_kind = StopRequest::kCancel;
+  killed.stop_after = 7;
+  check("killed", killed);
+  for (int64_t asked = 2; asked < whole.asked; asked += 3) {
+    RecordingObserver stopped;
+    stopped.stop_when_asked = asked;
+    check(absl::StrCat("stopped", asked), stopped);
+  }
+}
+
+TEST_F(SamplesTest, TheLastIsOfTheBestCheckpoint) {
+  JobFolder folder("samples_best");
+  Ask(folder);
+  folder.training().update({{"load_best_model_at_end", true},
+                            {"metric_for_best_model", "loss"},
+                            {"greater_is_better", true},  // the first is best
+                            {"eval_steps", 2}});
+  RecordingObserver observer;
+  ASSERT_THAT(Train(folder, "out", observer), IsOk());
+  EXPECT_EQ(RunJson(folder.path() / "out")["result"]["result_step"], 2);
+  EXPECT_EQ(observer.samples.back().step, 8);
+  EXPECT_EQ(observer.samples.back().completions,
+            Answers(folder.path() / "out"));
+}
+
+TEST_F(SamplesTest, PromptsThatAreTooLongAreRefusedBeforeTheFirstStep) {
+  JobFolder folder("samples_long");
+  Ask(folder);
+  folder.training()["sample_prompts"] = {"a row", std::string(100, 'x')};
+  RecordingObserver observer;
+  EXPECT_THAT(Train(folder, "out", observer).status(),
+              Fails(absl::StatusCode::kInvalidArgument,
+                    "training.sample_prompts[1]: has "));
+  EXPECT_TRUE(observer.steps.empty());
 }
 
 TEST(LoopTest, EarlyStoppingEndsARunThatDoesNotImprove) {
