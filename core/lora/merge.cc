@@ -16,6 +16,7 @@
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/ckpt/safetensors_writer.h"
+#include "core/full/model_card.h"
 #include "core/full/model_folder.h"
 #include "core/lora/lora.h"
 #include "core/lora/peft_folder.h"
@@ -495,6 +496,8 @@ class Merger {
                                         : adapted_.LabelNames(),
                                     adapted_.ProblemType(), dtype_};
     RETURN_IF_ERROR(full::WriteConfig(options_.model, folder, result));
+    RETURN_IF_ERROR(full::ConvertCard(options_.adapter, folder,
+                                      full::CardLibrary::kTransformers));
     return full::CopyTokenizer(options_.model, folder);
   }
 

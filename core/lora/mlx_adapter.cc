@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
+#include "core/full/model_card.h"
 #include "core/lora/merge.h"
 
 namespace mpsd::merge {
@@ -72,6 +73,8 @@ absl::Status WriteMlxAdapter(const fs::path& model, const fs::path& adapter,
       staged.staging() / "adapters.safetensors", tensors, {{"format", "mlx"}}));
   RETURN_IF_ERROR(base::WriteFileAtomic(
       staged.staging() / "adapter_config.json", config.dump(2) + "\n"));
+  RETURN_IF_ERROR(full::ConvertCard(adapter, staged.staging(),
+                                    full::CardLibrary::kMlx));
   return staged.Commit();
 }
 

@@ -16,8 +16,10 @@
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/ckpt/checkpoint.h"
+#include "core/full/model_card.h"
 #include "core/report/metrics.h"
 #include "core/report/report.h"
+#include "core/train/model_card.h"
 #include "core/train/stages.h"
 
 namespace mpsd::train {
@@ -207,7 +209,7 @@ absl::Status WritePredictionFiles(const Prepared& run,
                           [source](int64_t row) { return source->name(row); });
 }
 
-absl::Status Export(const Prepared& run) {
+absl::Status Export(const Prepared& run, const RunResult& result) {
   const Loaded& loaded = run.loaded;
   loaded.observer.OnStage(report::kStageSaving, 0);
   for (const optim::Parameter& p :
@@ -222,6 +224,8 @@ absl::Status Export(const Prepared& run) {
   RETURN_IF_ERROR(loaded.trainable->SaveResult(staged.staging()));
   RETURN_IF_ERROR(
       loaded.pipeline->CompleteResult(loaded.model_folder, staged.staging()));
+  RETURN_IF_ERROR(base::WriteFileAtomic(staged.staging() / full::kModelCard,
+                                        ModelCardOf(run, result)));
   return staged.Commit();
 }
 
@@ -244,7 +248,6 @@ absl::StatusOr<RunResult> Finish(Prepared& run,
   if (absl::IsCancelled(s)) {
     return FinishStopped(run, run.loaded.observer.stop_request());
   }
-  if (s.ok()) s = Export(run);
   if (!s.ok()) return s;
   result.steps = state.step;
   result.checkpoint_step = run.saved_step;
@@ -258,6 +261,7 @@ absl::StatusOr<RunResult> Finish(Prepared& run,
     result.metrics = state.eval_metrics;
   }
   result.seconds = state.seconds;
+  RETURN_IF_ERROR(Export(run, result));
   RETURN_IF_ERROR(run.UpdateManifest("SUCCEEDED"));
   return result;
 }

@@ -16,6 +16,7 @@
 #include "core/base/text.h"
 #include "core/base/units.h"
 #include "core/ckpt/safetensors_writer.h"
+#include "core/full/model_card.h"
 #include "core/lora/gguf.h"
 #include "core/spec/train_spec.h"
 #include "core/worker/process.h"
@@ -119,6 +120,8 @@ absl::Status WriteGguf(const MergeArguments& arguments, gguf::Type type,
         absl::StrReplaceAll(written.message(),
                             {{model.string(), options.model.string()}}));
   }
+  RETURN_IF_ERROR(full::ConvertCard(model, staged.staging(),
+                                    full::CardLibrary::kGguf));
   if (!arguments.adapter.empty()) fs::remove_all(model);
   RETURN_IF_ERROR(base::WriteFileAtomic(staged.staging() / "Modelfile",
                                         absl::StrCat("FROM ./", name, "\n")));

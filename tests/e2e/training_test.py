@@ -59,8 +59,10 @@ class TrainingTest(harness.SharedDaemonTest):
     def check_exports(self, daemon, job_id):
         out = self.folder / "exported"
         daemon.says("export", job_id, "--format", "mlx-adapter", "-o", out)
-        self.assertEqual({"adapters.safetensors", "adapter_config.json"},
-                         {file.name for file in out.iterdir()})
+        self.assertEqual(
+            {"adapters.safetensors", "adapter_config.json", "README.md"},
+            {file.name for file in out.iterdir()})
+        self.assertIn("\nlibrary_name: mlx\n", (out / "README.md").read_text())
         refused = daemon.ctl("export", job_id, "--format", "gguf", "-o",
                              self.folder / "gguf")
         self.assertIn(f"cannot export as gguf-q8_0: {self.model}: llama.cpp "
@@ -71,6 +73,8 @@ class TrainingTest(harness.SharedDaemonTest):
     def check_merged(self, daemon, job_id, adapter):
         """mpsd merges as `mpsctl merge` does where model and adapter are."""
         merged = self.download(daemon, job_id, "--merged")
+        self.assertIn("\nlibrary_name: transformers\n",
+                      (merged / "README.md").read_text())
         here = self.folder / "merged-here"
         daemon.says("merge", adapter, "--model", self.model, "--output", here)
         self.assertEqual(

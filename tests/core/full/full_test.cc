@@ -13,6 +13,7 @@
 
 #include "core/base/file.h"
 #include "core/full/full_model.h"
+#include "core/full/model_card.h"
 #include "core/full/model_folder.h"
 #include "core/model/classifier.h"
 #include "core/model/losses.h"
@@ -26,10 +27,66 @@ namespace mpsd::full {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::HasSubstr;
 using testing_support::Golden;
 using testing_support::IsOk;
 using testing_support::LoadGolden;
 using testing_support::Says;
+
+TEST(ModelCardTest, MetadataAreQuotedAndAPathIsNone) {
+  ModelCard card;
+  card.base = "org/na\"me: #1\n\u00e9";
+  card.license = "apache-2.0";
+  card.tag = "lora";
+  EXPECT_THAT(CardText(card),
+              testing::StartsWith("---\n"
+                                  "base_model: \"org/na\\\"me: #1\\n\\u00e9\"\n"
+                                  "license: \"apache-2.0\"\n"
+                                  "library_name: peft\n"
+                                  "pipeline_tag: text-generation\n"
+                                  "tags:\n- mpsd\n- lora\n---\n\n"));
+  card.base = "/someone/tiny";  // no id, and nobody's business
+  EXPECT_THAT(CardText(card), testing::Not(HasSubstr("base_model:")));
+  EXPECT_THAT(CardText(card), testing::Not(HasSubstr("someone")));
+  EXPECT_THAT(CardText(card), HasSubstr("# tiny, fine-tuned\n"));
+}
+
+TEST(ModelCardTest, TheLicenseIsAWordOfTheMetadata) {
+  const fs::path folder = testing_support::FreshFolder("card_license");
+  EXPECT_EQ(LicenseOf(folder), "");
+  for (const auto& [text, license] :
+       {std::pair{"---\nlicense: llama3.2\ntags:\n- x\n---\n", "llama3.2"},
+        std::pair{"---\nlicense: [a: b]\n---\n", ""},
+        std::pair{"---\ntags:\n- x\n---\nlicense: mit\n", ""},
+        std::pair{"license: mit\n", ""}}) {
+    std::ofstream(folder / "README.md") << text;
+    EXPECT_EQ(LicenseOf(folder), license) << text;
+  }
+}
+
+TEST(ModelCardTest, AnExportsCardSaysHowToLoadTheExport) {
+  const fs::path from = testing_support::FreshFolder("card_from");
+  const fs::path to = testing_support::FreshFolder("card_to");
+  const auto converted = [&](CardLibrary library) {
+    EXPECT_THAT(ConvertCard(from, to, library), IsOk());
+    return base::ReadFile(to / "README.md").value_or("");
+  };
+  EXPECT_EQ(converted(CardLibrary::kMlx), "");
+  std::ofstream(from / "README.md") << "# Another's\n\n## How to load it\n";
+  EXPECT_EQ(converted(CardLibrary::kMlx), "");
+  ModelCard card;
+  card.task = spec::Task::kSeqCls;
+  card.base = "org/name";
+  card.tag = "lora";
+  card.labels = 3;
+  card.body = "library_name: peft\n\n## How to load it\n\nnot so\n";
+  std::ofstream(from / "README.md") << CardText(card);
+  EXPECT_THAT(CardText(card), HasSubstr("num_labels=3"));
+  card.library = CardLibrary::kTransformers;
+  EXPECT_EQ(converted(CardLibrary::kTransformers), CardText(card));
+  card.library = CardLibrary::kGguf;
+  EXPECT_EQ(converted(CardLibrary::kGguf), CardText(card));
+}
 
 std::unique_ptr<FullModel> Attach(model::Network& network,
                                   const std::string& name) {

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "core/base/clock.h"
 #include "core/ckpt/checkpoint.h"
@@ -730,6 +731,43 @@ TEST_F(SamplesTest, TheLastIsOfTheBestCheckpoint) {
   EXPECT_EQ(observer.samples.back().step, 8);
   EXPECT_EQ(observer.samples.back().completions,
             Answers(folder.path() / "out"));
+}
+
+// Of equal runs to the byte, wherever they are.
+TEST_F(SamplesTest, AreInTheCardOfTheResult) {
+  JobFolder folder("samples_card"), other("samples_card_elsewhere");
+  for (JobFolder* job : {&folder, &other}) {
+    Ask(*job);
+    job->training()["seed"] = 3;
+    RecordingObserver observer;
+    ASSERT_THAT(Train(*job, "out", observer), IsOk());
+    for (const std::string& text : {observer.samples.front().completions[0],
+                                    observer.samples.back().completions[1]}) {
+      EXPECT_THAT(*base::ReadFile(job->path() / "out/adapter/README.md"),
+                  HasSubstr("    " + text.substr(0, text.find('\n')) + "\n"));
+    }
+  }
+  const std::string card =
+      *base::ReadFile(folder.path() / "out/adapter/README.md");
+  EXPECT_EQ(card, *base::ReadFile(other.path() / "out/adapter/README.md"));
+  const json run = RunJson(folder.path() / "out");
+  for (const std::string& line :
+       {"library_name: peft\n" + std::string("pipeline_tag: text-generation\n"),
+        "| training | 10 | " + run["train"]["sha256"].get<std::string>() +
+            " |\n",
+        "| evaluation | 3 | " + run["eval"]["sha256"].get<std::string>() +
+            " |\n",
+        std::string("| `lora.r` | 4 |\n"),
+        std::string("| `lora.target_modules` | all-linear |\n"),
+        std::string("| `training.learning_rate` | 0.01 |\n"),
+        std::string("| `training.seed` | 3 |\n"),
+        std::string("| number type | float32 |\n"),
+        std::string("| optimizer steps | 8 |\n"),
+        absl::StrFormat("| evaluation loss | %.6g |\n",
+                        run["result"]["eval_loss_after"].get<double>()),
+        std::string("    row word1\n")}) {
+    EXPECT_THAT(card, HasSubstr(line));
+  }
 }
 
 TEST_F(SamplesTest, PromptsThatAreTooLongAreRefusedBeforeTheFirstStep) {

@@ -14,6 +14,7 @@ Transformers'.
 import csv
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -22,7 +23,8 @@ import parity
 import tokenizer
 import torch
 import transformers as hf
-from peft import LoraConfig, PeftModel, get_peft_model
+from huggingface_hub import ModelCard
+from peft import LoraConfig, get_peft_model
 from safetensors.torch import save_file
 
 TEXTS = [("the sky is blue", "so is the sea"), ("two and two", "are four"),
@@ -159,16 +161,27 @@ class Family:
         return torch.tensor([list(row["scores"].values()) for row in rows])
 
 
+def from_card(folder, library):
+    """The model that the code in the result's card loads."""
+    card = ModelCard.load(folder / "README.md")
+    assert card.data.library_name == library, card.data
+    assert card.data.pipeline_tag.endswith("-classification"), card.data
+    code = re.search(r"```python\n(.*?)```", card.content, re.S)[1]
+    names = {}
+    exec(code.replace('"."', repr(str(folder))), names)
+    return names["model"]
+
+
 def check_results(report, family, program):
     for tuning in ("full", "head", "lora"):
         out = family.folder / tuning
         more = dict(lora=family.lora()) if tuning == "lora" else {}
         family.run(program, out, tuning, **more)
         if tuning == "lora":
-            base = family.auto.from_pretrained(family.model)
-            model = PeftModel.from_pretrained(base, out / "adapter")
+            model = from_card(out / "adapter", "peft")
         else:
-            model, info = family.auto.from_pretrained(
+            model = from_card(out / "model", "transformers")
+            _, info = family.auto.from_pretrained(
                 out / "model", output_loading_info=True)
             missing = [k for k in ("missing_keys", "unexpected_keys",
                                    "mismatched_keys") if info[k]]
