@@ -172,7 +172,9 @@ struct Shape {
   const char *task, *columns, *fields;
 };
 constexpr char kPair[] = "prompt_column completion_column";
-constexpr Shape kShapes[] = {{kLanguage, "messages", "messages_column"},
+constexpr char kPreferences[] = "";  // in columns that no field names
+constexpr Shape kShapes[] = {{kLanguage, "chosen rejected", kPreferences},
+                             {kLanguage, "messages", "messages_column"},
                              {kLanguage, "conversations", "messages_column"},
                              {kLanguage, "prompt completion", kPair},
                              {kLanguage, "question answer", kPair},
@@ -517,7 +519,11 @@ class FirstJob {
                   "character"),
           " on average, ", column->longest, " at most"));
     }
-    const std::vector<std::string> parts = absl::StrSplit(names, ' ');
+    const std::vector<std::string> parts =
+        absl::StrSplit(names, ' ', absl::SkipEmpty());
+    if (parts.empty()) {
+      Add("preference.trainer", "dpo", "rows of chosen and rejected answers");
+    }
     for (size_t i = 0; i < parts.size(); ++i) {
       Json value = values[i];
       if (parts[i] == "text_columns") value = values;
@@ -595,12 +601,16 @@ ExitCode AddModel(const Console& console, const std::string& chosen,
           std::min<int64_t>(one.value.get<int64_t>(), model.max_row_tokens());
     }
   }
+  const bool preferences = std::any_of(
+      job->fields.begin(), job->fields.end(),
+      [](const auto& one) { return one.name == "preference.trainer"; });
   const FirstJob::Field adapter[] = {
       {"lora.r", 16, "a usual rank of adapters"},
       {"lora.lora_alpha", 32, "twice the rank"},
       {"lora.target_modules", "all-linear", "every linear layer"},
       {"training.num_train_epochs", 3, "usual for adapters"},
-      {"training.learning_rate", 2e-4, "usual for adapters"}};
+      {"training.learning_rate", preferences ? 1e-5 : 2e-4,
+       "usual for adapters"}};
   job->fields.insert(job->fields.end(), std::begin(adapter), std::end(adapter));
   return ExitCode::kOk;
 }

@@ -1027,7 +1027,8 @@ constexpr std::pair<const char*, const char*> kLines[] = {
     {"method",
      "{fine_tune_type}|rank {lora.r}|alpha {lora.lora_alpha}|base in 4 bits"
      "{quantization_config.load_in_4bit}|base in 8 bits"
-     "{quantization_config.load_in_8bit}"},
+     "{quantization_config.load_in_8bit}|{preference.trainer}|"
+     "{preference.loss_type} loss|beta {preference.beta}"},
     {"learning rate", "{training.learning_rate}|{training.lr_scheduler_type}"},
     {"batch",
      "{training.per_device_train_batch_size} rows|gradient accumulation "
@@ -1099,6 +1100,8 @@ Json Shown(const v1::GetRecordResponse& response, const Console& console) {
   json["record"] = ToJson(response.record());
   json["sha256"] = response.record().data().train_sha256().substr(0, 12);
   if (ValueAt(json, "fine_tune_type") != "lora") json["lora"] = nullptr;
+  if (ValueAt(json, "preference.trainer") == "sft")
+    json["preference"] = nullptr;
   if (ValueAt(json, "task") != "IMAGE_CLS") {
     json["tokens"] = ValueAt(json, "record.shape.max_length");
     if (json["tokens"].is_null()) {

@@ -21,7 +21,7 @@ struct Batch {
   // The divisor of the summed loss of these rows for a mean: label tokens,
   // rows, rows × labels, or the sum of the rows' class weights.
   double loss_weight = 0;
-  // [rows], indices in the source; empty if packed.
+  // [rows], or a pair of answers each, indices in the source; empty if packed.
   std::vector<int64_t> samples;
 
   // --- language modelling
@@ -36,6 +36,9 @@ struct Batch {
   std::vector<int64_t> segment_ids;  // 0-based per row; padding: -1
   int64_t label_tokens = 0;          // labels other than kIgnoreIndex
   bool packed = false;               // rows may contain several segments
+  // [rows], of preferences: the answers' log-probabilities under the reference;
+  // empty: not known yet, as zeros.
+  std::vector<float> reference;
 
   // --- classification
   std::vector<int64_t> lengths;         // [rows], tokens of texts

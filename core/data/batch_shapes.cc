@@ -59,7 +59,7 @@ int64_t BatchShapes::PaddedLongest(const Source& source) const {
 }
 
 absl::Status BatchShapes::CheckTokens(int64_t rows, int64_t row_tokens) const {
-  const int64_t most = *traits_.max_sum;
+  const int64_t most = *traits_.max_sum / spec_.preference.sequences();
   if (rows * row_tokens <= most) return absl::OkStatus();
   if (row_tokens > most) {
     return absl::InvalidArgumentError(
@@ -103,6 +103,7 @@ LoaderOptions BatchShapes::TrainOptions(int64_t micro_batch_rows) const {
   options.group_by_length = t.train_sampling_strategy == "group_by_length";
   options.sort_steps = t.auto_find_batch_size;
   options.padding_free = spec_.task == spec::Task::kCausalLm &&
+                         !spec_.preference.enabled() &&
                          t.padding_free.value_or(t.auto_find_batch_size);
   options.padding = padding();
   options.page_locked = traits_.memory == backend::MemoryPlace::kOwn;
@@ -116,7 +117,10 @@ EvalLoader BatchShapes::EvalBatches(const Source& source, const Source& train,
     return EvalLoader(source, rows, padding());
   }
   const int64_t tried = micro_batch_rows * LongestRow(train);
-  const int64_t tokens = std::min(traits_.max_sum.value_or(tried), tried);
+  int64_t tokens = tried;
+  if (const auto most = traits_.max_sum) {
+    tokens = std::min(tokens, *most / spec_.preference.sequences());
+  }
   if (image_tokens_ > 0) {
     const int64_t most = std::max<int64_t>(tokens / image_tokens_, 1);
     return EvalLoader(source, std::min(rows, most), padding());

@@ -227,6 +227,7 @@ class ContentReader {
 
   absl::Status Read() {
     const LanguageRowFormat& f = format_;
+    if (f.preferences) return Preference();
     if (!f.format.empty()) return Alpaca();
     if (!f.prompt_column.empty() || !f.completion_column.empty()) {
       return Completion(Name(f.prompt_column, "prompt"),
@@ -294,6 +295,79 @@ class ContentReader {
     ASSIGN_OR_RETURN(RowJson answered, Messages(json_, completion_name, line_));
     row_.content = ChatCompletionRow{std::move(asked), std::move(answered)};
     return absl::OkStatus();
+  }
+
+  absl::Status Preference() {
+    if (!Has(json_, "chosen") || !Has(json_, "rejected")) {
+      return Missing("\"prompt\", \"chosen\" and \"rejected\"");
+    }
+    const bool has_prompt = Has(json_, "prompt");
+    RowJson chosen = json_["chosen"], rejected = json_["rejected"], prompt;
+    const bool text = chosen.is_string();
+    if (text != rejected.is_string() ||
+        (has_prompt && text != json_["prompt"].is_string())) {
+      return absl::InvalidArgumentError(
+          "expected \"prompt\", \"chosen\" and \"rejected\" to be all strings "
+          "or all lists of messages; leave \"prompt\" out if both answers "
+          "begin "
+          "with it");
+    }
+    if (text) {
+      RETURN_IF_ERROR(CheckNoMore("a prompt in one string"));
+      if (has_prompt) {
+        prompt = json_["prompt"];
+      } else {
+        prompt = SharedText(chosen, rejected);
+      }
+      row_.content = CompletionRow{prompt, chosen};
+      row_.rejected = std::move(rejected);
+      return absl::OkStatus();
+    }
+    ASSIGN_OR_RETURN(rejected, Messages(json_, "rejected", line_));
+    if (has_prompt) {
+      ASSIGN_OR_RETURN(prompt, Conversation("prompt"));
+      ASSIGN_OR_RETURN(chosen, Messages(json_, "chosen", line_));
+    } else {
+      ASSIGN_OR_RETURN(chosen, Messages(json_, "chosen", line_));
+      prompt = SharedMessages(chosen, rejected);
+      if (prompt.empty()) {
+        return absl::InvalidArgumentError(
+            "\"chosen\" and \"rejected\" begin with different messages, and "
+            "there is no \"prompt\"");
+      }
+    }
+    row_.content = ChatCompletionRow{std::move(prompt), std::move(chosen)};
+    row_.rejected = std::move(rejected);
+    return absl::OkStatus();
+  }
+
+  // Removes what both begin with, at most all but one message of the shorter.
+  static RowJson SharedMessages(RowJson& chosen, RowJson& rejected) {
+    RowJson shared = RowJson::array();
+    while (chosen.size() > 1 && rejected.size() > 1 &&
+           chosen[0] == rejected[0]) {
+      shared.push_back(chosen[0]);
+      chosen.erase(0);
+      rejected.erase(0);
+    }
+    return shared;
+  }
+
+  // The same for texts, by whole letters. A space before the first difference
+  // belongs to the answers.
+  static std::string SharedText(RowJson& chosen, RowJson& rejected) {
+    const std::string a = chosen, b = rejected;
+    const auto in_letter = [](char c) { return (c & 0xC0) == 0x80; };
+    const size_t shorter = std::min(a.size(), b.size());
+    size_t at = std::mismatch(a.begin(), a.begin() + shorter, b.begin()).first -
+                a.begin();
+    const bool differs = at < shorter;
+    if (!differs && at > 0) --at;
+    while (at > 0 && (in_letter(a[at]) || in_letter(b[at]))) --at;
+    if (differs && at > 0 && a[at - 1] == ' ') --at;
+    chosen = a.substr(at);
+    rejected = b.substr(at);
+    return a.substr(0, at);
   }
 
   absl::Status Chat(const std::string& name) {
@@ -425,8 +499,8 @@ absl::Status ParseArguments(LanguageRow& row) {
   auto* both = std::get_if<ChatCompletionRow>(&row.content);
   for (RowJson* messages :
        {chat ? &chat->messages : nullptr, both ? &both->prompt : nullptr,
-        both ? &both->completion : nullptr}) {
-    if (messages == nullptr) continue;
+        both ? &both->completion : nullptr, &row.rejected}) {
+    if (messages == nullptr || !messages->is_array()) continue;
     for (RowJson& message : *messages) RETURN_IF_ERROR(ParseCalls(message));
   }
   return absl::OkStatus();

@@ -17,6 +17,8 @@ struct LanguageRowFormat {
   std::string prompt_column = "", completion_column = "";
   std::string text_column = "";
   std::string format = "";  // "alpaca" or "alpaca_chat"
+  // Rows are a prompt with a chosen and a rejected answer.
+  bool preferences = false;
 
   bool operator==(const LanguageRowFormat&) const = default;
 };
@@ -45,6 +47,9 @@ struct PlainTextRow {
 
 struct LanguageRow {
   std::variant<ChatRow, ChatCompletionRow, CompletionRow, PlainTextRow> content;
+  // Of preferences, whose content has the chosen completion: the rejected one,
+  // a string or messages; else null.
+  RowJson rejected = nullptr;
   std::string tools_json;   // a list of tool schemas, or empty
   std::string kwargs_json;  // chat_template_kwargs, or empty
 };
@@ -68,6 +73,11 @@ std::string DescribeJson(const RowJson& value);
 // "gpt" mean "user" and "assistant", and a column "system" is the first message
 // (LLaMA-Factory's). Alpaca's prompt is stanford_alpaca's with a line break
 // after the last colon.
+//
+// A row of preferences has "chosen" and "rejected", strings or lists of
+// messages, and "prompt" of the same kind. Without a prompt it is what both
+// answers begin with, as TRL's extract_prompt finds it (trl 1.16,
+// data_utils.py).
 //
 // InvalidArgument names the fault and what was expected, but neither file nor
 // line.

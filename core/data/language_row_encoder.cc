@@ -270,12 +270,40 @@ absl::StatusOr<EncodedRow> LanguageRowEncoder::Encode(LanguageRow row) const {
   if (parses_arguments_) RETURN_IF_ERROR(ParseArguments(row));
   absl::StatusOr<EncodedRow> encoded = EncodeRow(row);
   if (!encoded.ok()) return encoded;
-  const absl::Span<const int32_t> ids = encoded->sample.input_ids;
+  if (!row.rejected.is_null()) RETURN_IF_ERROR(AddRejected(row, *encoded));
+  RETURN_IF_ERROR(CheckTokens(encoded->sample));
+  RETURN_IF_ERROR(CheckTokens(encoded->rejected));
+  return encoded;
+}
+
+absl::Status LanguageRowEncoder::CheckTokens(const TokenSample& sample) const {
+  const absl::Span<const int32_t> ids = sample.input_ids;
   // Tokens that max_length cuts off reach no model.
   const size_t kept = std::min(ids.size(), static_cast<size_t>(max_length_));
   const std::string fault = TokenFault(ids.first(kept), tables_, tokenizer_);
   if (!fault.empty()) return absl::InvalidArgumentError(fault);
-  return encoded;
+  return absl::OkStatus();
+}
+
+absl::Status LanguageRowEncoder::AddRejected(LanguageRow& row,
+                                             EncodedRow& encoded) const {
+  if (auto* chat = std::get_if<ChatCompletionRow>(&row.content)) {
+    chat->completion = std::move(row.rejected);
+  } else {
+    std::get<CompletionRow>(row.content).completion = row.rejected;
+  }
+  ASSIGN_OR_RETURN(EncodedRow other, EncodeRow(row));
+  const auto prompt_of = [](const std::vector<uint8_t>& in_loss) {
+    return std::find(in_loss.begin(), in_loss.end(), 1) - in_loss.begin();
+  };
+  auto& chosen = encoded.sample.in_loss;
+  auto& rejected = other.sample.in_loss;
+  const auto begin = std::min(prompt_of(chosen), prompt_of(rejected));
+  std::fill(chosen.begin() + begin, chosen.end(), 1);
+  std::fill(rejected.begin() + begin, rejected.end(), 1);
+  encoded.prompt_is_prefix = encoded.prompt_is_prefix && other.prompt_is_prefix;
+  encoded.rejected = std::move(other.sample);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<EncodedRow> LanguageRowEncoder::EncodeRow(

@@ -66,6 +66,8 @@ struct EncodedRow {
   // differs.
   bool prompt_is_prefix = true;
   bool has_prompt = false;  // a row with a prompt and its completion
+  // Of preferences: the prompt with the rejected answer; else empty.
+  TokenSample rejected = {};
 };
 
 // Converts rows to tokens as TRL's SFTTrainer does (trl 1.16, sft_trainer.py
@@ -95,6 +97,10 @@ class LanguageRowEncoder {
 
  private:
   absl::StatusOr<EncodedRow> EncodeRow(const LanguageRow& row) const;
+  // Encodes row.rejected after the same prompt into encoded.rejected. As in
+  // TRL both completions begin where the first of them leaves the prompt.
+  absl::Status AddRejected(LanguageRow& row, EncodedRow& encoded) const;
+  absl::Status CheckTokens(const TokenSample& sample) const;
   absl::StatusOr<EncodedRow> EncodeChat(const LanguageRow& row,
                                         const ChatRow& chat) const;
   absl::StatusOr<EncodedRow> EncodeChatCompletion(

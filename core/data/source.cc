@@ -36,7 +36,7 @@ Subset::Subset(std::shared_ptr<const Source> base, std::vector<int64_t> indices)
   if (stats_.tokens > 0) {
     stats_.tokens = stats_.label_tokens = 0;
     for (int64_t i = 0; i < size(); ++i) {
-      stats_.tokens += length(i);
+      stats_.tokens += tokens(i);
       stats_.label_tokens += label_tokens(i);
     }
   }
@@ -74,6 +74,29 @@ std::string Subset::OfThese(const std::string& digest_of_base) const {
   base::Sha256 hash;
   hash.Update(digest_of_base);
   for (const int64_t index : indices_) hash.Update(base::Cat(" ", index));
+  return hash.FinishHex();
+}
+
+absl::StatusOr<Batch> Referenced::Collate(
+    const std::vector<std::vector<int64_t>>& rows,
+    const Collation& collation) const {
+  absl::StatusOr<Batch> batch = base_->Collate(rows, collation);
+  if (!batch.ok()) return batch;
+  for (int64_t answer = 0; answer < sequences(); ++answer) {
+    for (const int64_t sample : batch->samples) {
+      batch->reference.push_back(logps_[sample * sequences() + answer]);
+    }
+  }
+  base::CheckEqual(batch->reference.size(), batch->rows,
+                   "log-probabilities and rows");
+  return batch;
+}
+
+std::string Referenced::TokenDigest() const {
+  base::Sha256 hash;
+  hash.Update(base_->TokenDigest());
+  hash.Update({reinterpret_cast<const char*>(logps_.data()),
+               logps_.size() * sizeof(float)});
   return hash.FinishHex();
 }
 

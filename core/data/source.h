@@ -51,6 +51,10 @@ class Source {
   virtual int64_t size() const = 0;
   // Tokens of a sample in a batch, for packing; 1 for images.
   virtual int64_t length(int64_t index) const = 0;
+  // The sequences that a sample becomes, each a row of a batch; a sample's
+  // length is that of the longest. All tokens of a sample.
+  virtual int64_t sequences() const { return 1; }
+  virtual int64_t tokens(int64_t index) const { return length(index); }
   // The batch whose row i has the samples rows[i], one after the other. Fails
   // only if a sample must be read now and cannot be read.
   virtual absl::StatusOr<Batch> Collate(
@@ -82,6 +86,10 @@ class Subset : public Source {
   int64_t length(int64_t index) const override {
     return base_->length(indices_[index]);
   }
+  int64_t sequences() const override { return base_->sequences(); }
+  int64_t tokens(int64_t index) const override {
+    return base_->tokens(indices_[index]);
+  }
   absl::StatusOr<Batch> Collate(const std::vector<std::vector<int64_t>>& rows,
                                 const Collation& collation) const override;
   // SHA-256 over the base's digest and the indices.
@@ -107,6 +115,34 @@ class Subset : public Source {
   const std::shared_ptr<const Source> base_;
   const std::vector<int64_t> indices_;
   DatasetStats stats_;
+};
+
+// Preferences with the log-probabilities of their answers under the reference.
+class Referenced : public Source {
+ public:
+  // `logps`: of each sample's chosen and rejected answer.
+  Referenced(std::unique_ptr<Source> base, std::vector<float> logps)
+      : base_(std::move(base)), logps_(std::move(logps)) {}
+
+  int64_t size() const override { return base_->size(); }
+  int64_t sequences() const override { return base_->sequences(); }
+  int64_t length(int64_t index) const override { return base_->length(index); }
+  int64_t tokens(int64_t index) const override { return base_->tokens(index); }
+  absl::StatusOr<Batch> Collate(const std::vector<std::vector<int64_t>>& rows,
+                                const Collation& collation) const override;
+  std::string hash() const override { return base_->hash(); }
+  // Covers the log-probabilities: a run resumes with the reference that it
+  // began with.
+  std::string TokenDigest() const override;
+  const DatasetStats& stats() const override { return base_->stats(); }
+  std::string name(int64_t index) const override { return base_->name(index); }
+  int64_t label_tokens(int64_t index) const override {
+    return base_->label_tokens(index);
+  }
+
+ private:
+  const std::unique_ptr<Source> base_;
+  const std::vector<float> logps_;
 };
 
 struct SplitIndices {

@@ -29,9 +29,8 @@ constexpr int kEncoding = 4;
 // Incremented with the layout of a file, see Layout.
 constexpr int kFormat = 3;
 constexpr std::string_view kMagic = "mpsdtok3";
-constexpr char kSuffix[] = ".tokens";
+constexpr char kSuffix[] = ".tokens", kNumbers[] = ".numbers";
 constexpr size_t kDigest = 64;  // hexadecimal digits
-constexpr int64_t kMaxBytes = int64_t{4} << 30;
 constexpr auto kAbandoned = std::chrono::hours(1);
 
 // A file, each part at a multiple of eight: kMagic; the head's length (u64);
@@ -55,7 +54,7 @@ std::string HeadOf(const std::string& key, const TokenDataset& dataset) {
   const json object = {{"key", key},
                        {"hash", dataset.hash()},
                        {"pad_id", dataset.pad_id()},
-                       {"samples", dataset.size()},
+                       {"samples", dataset.samples().size()},
                        {"rows", s.rows},
                        {"tokens", dataset.samples().tokens()},
                        {"label_tokens", s.label_tokens},
@@ -284,6 +283,35 @@ absl::Status TokenCache::Put(const std::string& key,
   return s;
 }
 
+// A file of numbers: fp32, then the SHA-256 of their bytes.
+std::optional<std::vector<float>> TokenCache::FindNumbers(
+    const std::string& key, size_t count) const {
+  const fs::path path = folder_ / (key + kNumbers);
+  const auto bytes = base::ReadFile(path);
+  const size_t size = count * sizeof(float);
+  if (!bytes.ok() || bytes->size() != size + kDigest ||
+      base::Sha256Hex(bytes->substr(0, size)) != bytes->substr(size)) {
+    return std::nullopt;
+  }
+  std::vector<float> numbers(count);
+  std::memcpy(numbers.data(), bytes->data(), size);
+  std::error_code error;
+  fs::last_write_time(path, fs::file_time_type::clock::now(), error);
+  return numbers;
+}
+
+absl::Status TokenCache::PutNumbers(const std::string& key,
+                                    const std::vector<float>& numbers) const {
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  std::string bytes(reinterpret_cast<const char*>(numbers.data()),
+                    numbers.size() * sizeof(float));
+  bytes += base::Sha256Hex(bytes);
+  RETURN_IF_ERROR(base::WriteFileAtomic(folder_ / (key + kNumbers), bytes));
+  DropOldest();
+  return absl::OkStatus();
+}
+
 void TokenCache::DropOldest() const {
   struct Kept {
     fs::file_time_type used;
@@ -300,7 +328,8 @@ void TokenCache::DropOldest() const {
         entry.last_write_time(error) < now - kAbandoned) {
       fs::remove(entry.path(), error);
     }
-    if (entry.path().extension() != kSuffix) continue;
+    const fs::path extension = entry.path().extension();
+    if (extension != kSuffix && extension != kNumbers) continue;
     all.push_back({entry.last_write_time(error),
                    static_cast<int64_t>(entry.file_size(error)), entry.path()});
     total += all.back().bytes;
@@ -317,16 +346,16 @@ absl::StatusOr<std::string> TokenKey(const std::vector<std::string>& files,
                                      const fs::path& model_folder,
                                      const TokenizeOptions& options) {
   const LanguageRowFormat& r = options.rows;
-  std::string made_of =
-      Cat("format ", kFormat, ", encoding ", kEncoding, ", mpsd ", MPSD_VERSION,
-          ", max_length ", options.max_length, ", vocab_size ",
-          options.tables.tokens, ", assistant ",
-          Spelled(options.assistant_only_loss), ", completion ",
-          Spelled(options.completion_only_loss), "\nrows ",
-          json{r.messages_column, r.prompt_column, r.completion_column,
-               r.text_column, r.format}
-              .dump(-1, ' ', false, json::error_handler_t::replace),
-          "\ntext ", options.text_id, "\n");
+  std::string made_of = Cat(
+      "format ", kFormat, ", encoding ", kEncoding, ", mpsd ", MPSD_VERSION,
+      ", max_length ", options.max_length, ", vocab_size ",
+      options.tables.tokens, ", assistant ",
+      Spelled(options.assistant_only_loss), ", completion ",
+      Spelled(options.completion_only_loss), "\nrows ",
+      json{r.messages_column, r.prompt_column, r.completion_column,
+           r.text_column, r.format}
+          .dump(-1, ' ', false, json::error_handler_t::replace),
+      r.preferences ? "\npreferences" : "", "\ntext ", options.text_id, "\n");
   for (const std::string& file : files) {
     ASSIGN_OR_RETURN(auto digest, base::Sha256File(file));
     made_of += Cat("data ", digest, "\n");
@@ -346,7 +375,7 @@ absl::StatusOr<TokenDataset> LoadCachedTokens(
     const std::function<absl::StatusOr<TokenDataset>()>& load,
     const std::function<void(const std::string&)>& warn) {
   if (cache_folder.empty()) return load();
-  const TokenCache cache(cache_folder, kMaxBytes);
+  const TokenCache cache(cache_folder);
   const auto key = TokenKey(files, model_folder, options);
   if (!key.ok()) return load();  // reports what is wrong with the files
   auto found = cache.Find(*key, options);

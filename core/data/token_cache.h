@@ -20,7 +20,8 @@ class TokenCache {
  public:
   // When the files together exceed `max_bytes`, the least recently used are
   // removed.
-  TokenCache(std::filesystem::path folder, int64_t max_bytes)
+  explicit TokenCache(std::filesystem::path folder,
+                      int64_t max_bytes = int64_t{4} << 30)
       : folder_(std::move(folder)), max_bytes_(max_bytes) {}
 
   // The data set of `key`, mapped from its file, with these options except
@@ -32,6 +33,13 @@ class TokenCache {
   // Stores the data set, completely or not at all; ignores one larger than
   // max_bytes. ResourceExhausted if the disk is full.
   absl::Status Put(const std::string& key, const TokenDataset& dataset) const;
+
+  // `count` numbers that were computed from a data set, by a key of their own;
+  // nullopt if they are not there or broken.
+  std::optional<std::vector<float>> FindNumbers(const std::string& key,
+                                                size_t count) const;
+  absl::Status PutNumbers(const std::string& key,
+                          const std::vector<float>& numbers) const;
 
   std::filesystem::path PathOf(const std::string& key) const;
 

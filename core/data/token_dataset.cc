@@ -9,6 +9,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_join.h"
+#include "absl/types/span.h"
 #include "core/base/check.h"
 #include "core/base/file.h"
 #include "core/base/sha256.h"
@@ -59,31 +60,38 @@ struct PieceRows {
   std::vector<Error> errors;
 };
 
-void Keep(TokenSample sample, int64_t max_length, PieceRows& rows) {
-  // Counted before truncation: a row that loses its last label to max_length
-  // gets other advice than one that never had any.
-  const bool had_labels = sample.label_tokens() > 0;
-  base::CheckEqual(sample.input_ids.size(), sample.in_loss.size(),
-                   "ids and labels of a sample");
-  const size_t length = static_cast<size_t>(max_length);
-  if (sample.input_ids.size() > length) {
-    sample.input_ids.resize(length);
-    sample.in_loss.resize(length);
-    ++rows.stats.truncated_rows;
+// Keeps all samples of a row, or none if one of them has no label.
+void Keep(absl::Span<TokenSample> samples, int64_t max_length,
+          PieceRows& rows) {
+  bool had_labels = true, has_labels = true, cut = false;
+  for (TokenSample& sample : samples) {
+    // Counted before truncation: a row that loses its last label to max_length
+    // gets other advice than one that never had any.
+    had_labels = had_labels && sample.label_tokens() > 0;
+    base::CheckEqual(sample.input_ids.size(), sample.in_loss.size(),
+                     "ids and labels of a sample");
+    const size_t length = static_cast<size_t>(max_length);
+    if (sample.input_ids.size() > length) {
+      sample.input_ids.resize(length);
+      sample.in_loss.resize(length);
+      cut = true;
+    }
+    has_labels = has_labels && sample.label_tokens() > 0;
   }
-  const int64_t labels = sample.label_tokens();
-  if (labels == 0) {
+  if (cut) ++rows.stats.truncated_rows;
+  if (!has_labels) {
     ++rows.stats.dropped_rows;
     if (had_labels) ++rows.cut_out_rows;
     return;
   }
-  const TokenSample& s = sample;
-  rows.ids.insert(rows.ids.end(), s.input_ids.begin(), s.input_ids.end());
-  rows.labels.insert(rows.labels.end(), s.in_loss.begin(), s.in_loss.end());
-  rows.lengths.push_back(static_cast<int64_t>(s.input_ids.size()));
   ++rows.stats.rows;
-  rows.stats.tokens += rows.lengths.back();
-  rows.stats.label_tokens += labels;
+  for (const TokenSample& s : samples) {
+    rows.ids.insert(rows.ids.end(), s.input_ids.begin(), s.input_ids.end());
+    rows.labels.insert(rows.labels.end(), s.in_loss.begin(), s.in_loss.end());
+    rows.lengths.push_back(static_cast<int64_t>(s.input_ids.size()));
+    rows.stats.tokens += rows.lengths.back();
+    rows.stats.label_tokens += s.label_tokens();
+  }
 }
 
 void TakeRow(int64_t line, absl::StatusOr<LanguageRow> row,
@@ -98,7 +106,10 @@ void TakeRow(int64_t line, absl::StatusOr<LanguageRow> row,
   }
   if (!encoded->prompt_is_prefix) ++rows.stats.prompt_mismatch_rows;
   if (encoded->has_prompt) ++rows.stats.prompt_rows;
-  Keep(std::move(encoded->sample), options.max_length, rows);
+  TokenSample samples[] = {std::move(encoded->sample),
+                           std::move(encoded->rejected)};
+  Keep(absl::MakeSpan(samples, options.rows.preferences ? 2 : 1),
+       options.max_length, rows);
 }
 
 // An empty cell counts as absent.
@@ -370,6 +381,47 @@ class DatasetReader {
 };
 
 }  // namespace
+
+int64_t TokenDataset::length(int64_t index) const {
+  int64_t longest = 0;
+  for (int64_t s = 0; s < sequences_; ++s) {
+    longest = std::max(longest, samples_.length(index * sequences_ + s));
+  }
+  return longest;
+}
+
+int64_t TokenDataset::tokens(int64_t index) const {
+  const int64_t last = (index + 1) * sequences_ - 1;
+  return samples_.begin(last) + samples_.length(last) -
+         samples_.begin(index * sequences_);
+}
+
+int64_t TokenDataset::label_tokens(int64_t index) const {
+  int64_t labels = 0;
+  for (int64_t s = 0; s < sequences_; ++s) {
+    labels += samples_.marks(index * sequences_ + s);
+  }
+  return labels;
+}
+
+absl::StatusOr<Batch> TokenDataset::Collate(
+    const std::vector<std::vector<int64_t>>& rows,
+    const Collation& collation) const {
+  if (sequences_ == 1) {
+    return MakeBatch(samples_, rows, max_length_, pad_id_, collation.packed,
+                     collation.padding);
+  }
+  std::vector<std::vector<int64_t>> each;
+  for (int64_t s = 0; s < sequences_; ++s) {
+    for (const auto& row : rows) each.push_back({row[0] * sequences_ + s});
+  }
+  Batch batch = MakeBatch(samples_, each, max_length_, pad_id_,
+                          /*packed=*/false, collation.padding);
+  batch.samples.clear();
+  for (const auto& row : rows) batch.samples.push_back(row[0]);
+  batch.loss_weight = static_cast<double>(rows.size());
+  return batch;
+}
 
 absl::StatusOr<TokenDataset> LoadTokenDataset(
     const std::vector<std::string>& files, const TokenizeOptions& options,

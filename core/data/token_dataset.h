@@ -34,32 +34,31 @@ struct TokenizeOptions {
   std::string text_id = "";
 };
 
-// Rows of language modelling, tokenized, in file order.
+// Rows of language modelling, tokenized, in file order. A row of preferences is
+// two sequences: the prompt with the chosen and with the rejected answer.
 class TokenDataset : public Source {
  public:
-  // No sample is longer than options.max_length.
+  // No sample is longer than options.max_length. With options.rows.preferences
+  // the samples are pairs.
   TokenDataset(TokenArrays samples, const TokenizeOptions& options,
                DatasetStats stats, std::string hash)
       : samples_(std::move(samples)),
         max_length_(options.max_length),
         pad_id_(options.pad_id),
+        sequences_(options.rows.preferences ? 2 : 1),
         stats_(stats),
         hash_(std::move(hash)) {}
 
-  int64_t size() const override { return samples_.size(); }
-  int64_t length(int64_t index) const override {
-    return samples_.length(index);
-  }
-  // See MakeBatch.
+  int64_t size() const override { return samples_.size() / sequences_; }
+  int64_t sequences() const override { return sequences_; }
+  int64_t length(int64_t index) const override;
+  int64_t tokens(int64_t index) const override;
+  // See MakeBatch. A batch of preferences has all chosen answers, then all
+  // rejected ones.
   absl::StatusOr<Batch> Collate(const std::vector<std::vector<int64_t>>& rows,
-                                const Collation& collation) const override {
-    return MakeBatch(samples_, rows, max_length_, pad_id_, collation.packed,
-                     collation.padding);
-  }
+                                const Collation& collation) const override;
   const DatasetStats& stats() const override { return stats_; }
-  int64_t label_tokens(int64_t index) const override {
-    return samples_.marks(index);
-  }
+  int64_t label_tokens(int64_t index) const override;
   // SHA-256 over the files' bytes, one file after the other.
   std::string hash() const override { return hash_; }
   std::string TokenDigest() const override { return samples_.Digest(); }
@@ -72,6 +71,7 @@ class TokenDataset : public Source {
   TokenArrays samples_;
   int64_t max_length_;
   int32_t pad_id_;
+  int64_t sequences_;
   DatasetStats stats_;
   std::string hash_;
 };

@@ -195,6 +195,7 @@ void ExplicitStep::Commit(size_t layers) const {
 
 at::Tensor ExplicitStep::Head(const at::Tensor& y,
                               const model::LabelSelection& labels, double scale,
+                              const LossHead::Weigh& weigh,
                               const Context& context, at::Tensor& sum) {
   const profile::BlockMark mark("mpsd::head");
   const at::Tensor rows = context.places.defined()
@@ -204,7 +205,7 @@ at::Tensor ExplicitStep::Head(const at::Tensor& y,
   const Normed n = NormForward(picked, decoder_.norm(), options_);
   const double s = decoder_.head_scale();
   const LossHead::Result loss =
-      head_.Loss(s == 1 ? n.y : n.y * s, labels.targets, scale);
+      head_.Loss(s == 1 ? n.y : n.y * s, labels.targets, scale, weigh);
   sum = loss.sum;
   const at::Tensor d = NormBackward(s == 1 ? loss.grad : loss.grad * s, picked,
                                     n.rstd, decoder_.norm(), {}, options_);
@@ -230,8 +231,8 @@ void ExplicitStep::EmbeddingBackward(const at::Tensor& ids,
 }
 
 at::Tensor ExplicitStep::Add(const model::DecoderInputs& inputs,
-                             const model::LabelSelection& labels,
-                             double scale) {
+                             const model::LabelSelection& labels, double scale,
+                             const LossHead::Weigh& weigh) {
   const at::AutoDispatchBelowADInplaceOrView no_graph;
   base::Check(begun_, "Begin comes before Add");
   std::optional<profile::BlockMark> embedding("mpsd::embedding");
@@ -256,7 +257,7 @@ at::Tensor ExplicitStep::Add(const model::DecoderInputs& inputs,
     Commit(i + 1);
   }
   at::Tensor sum;
-  at::Tensor d = Head(x, labels, scale, context, sum);
+  at::Tensor d = Head(x, labels, scale, weigh, context, sum);
   x.reset();
   for (size_t i = layers_.size(); i-- > lowest_;) {
     const profile::BlockMark mark(static_cast<int64_t>(i), " backward");

@@ -53,9 +53,11 @@ class ExplicitStep {
   // own buffers.
   void Begin();
   // Adds `scale` times the gradient of the summed loss. Returns the summed
-  // loss, an fp32 scalar on the device.
+  // loss, an fp32 scalar on the device. `weigh` (head.h), called once between
+  // forward and backward, replaces `scale`.
   at::Tensor Add(const model::DecoderInputs& inputs,
-                 const model::LabelSelection& labels, double scale);
+                 const model::LabelSelection& labels, double scale,
+                 const LossHead::Weigh& weigh = nullptr);
   // Writes the gradients into the parameters' .grad.
   void End();
 
@@ -109,7 +111,8 @@ class ExplicitStep {
   // Computes the loss into `sum`; returns the gradient by the last layer's
   // output y.
   at::Tensor Head(const at::Tensor& y, const model::LabelSelection& labels,
-                  double scale, const Context& context, at::Tensor& sum);
+                  double scale, const LossHead::Weigh& weigh,
+                  const Context& context, at::Tensor& sum);
   // Adds d [tokens, hidden_size] to the embedding's gradient; `ids` [tokens].
   void EmbeddingBackward(const at::Tensor& ids, const at::Tensor& d) const;
 

@@ -115,12 +115,14 @@ LossHead::LossHead(const model::Linear& head, const Options& options,
                     : at::Tensor()) {}
 
 LossHead::Result LossHead::Loss(const at::Tensor& h, const at::Tensor& targets,
-                                double scale) {
+                                double scale, const Weigh& weigh) {
   Walk walk = Begin(h, targets, scale);
+  base::Check(!weigh || (!adapters_.adapted() && !gradient_.defined()),
+              "rows are weighed after the walk: nothing of it needs weights");
   if (adapters_.adapted()) {
     LossWithAdapters(walk);
   } else {
-    LossOfHead(walk);
+    LossOfHead(walk, weigh);
   }
   return {.sum = walk.losses.mul_(walk.real).sum(), .grad = walk.grad};
 }
@@ -149,7 +151,7 @@ LossHead::Walk LossHead::Begin(const at::Tensor& h, const at::Tensor& targets,
   return walk;
 }
 
-void LossHead::LossOfHead(Walk& walk) {
+void LossHead::LossOfHead(Walk& walk, const Weigh& weigh) {
   const at::ScalarType dtype = walk.h.scalar_type();
   const backend::Traits& traits = options_.traits;
   const bool wide = !gradient_.defined() || traits.wide_products;
@@ -177,6 +179,7 @@ void LossHead::LossOfHead(Walk& walk) {
   });
   // s multiplies dh, not D: dh = (s ∘ D) W = s ∘ (D W), and dh has fewer
   // columns than D.
+  if (weigh) walk.scales = weigh(walk.losses) * walk.real;
   walk.grad.mul_(walk.scales.to(walk.h.scalar_type()));
 }
 

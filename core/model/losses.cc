@@ -148,6 +148,23 @@ at::Tensor SumCrossEntropy(const at::Tensor& hidden, const Linear& head,
   return sum;
 }
 
+at::Tensor TokenLosses(const at::Tensor& hidden, const Linear& head,
+                       const LabelSelection& labels, int64_t chunk) {
+  const profile::BlockMark mark("mpsd::head");
+  const at::Tensor picked =
+      hidden.reshape({-1, hidden.size(-1)}).index_select(0, labels.rows);
+  std::vector<at::Tensor> losses;
+  for (int64_t at = 0; at < picked.size(0); at += chunk) {
+    const int64_t size = std::min(chunk, picked.size(0) - at);
+    const at::Tensor logits = Capped(
+        head.Forward(picked.narrow(0, at, size)).to(at::kFloat), head.softcap);
+    losses.push_back(at::cross_entropy_loss(
+        logits, labels.targets.narrow(0, at, size), /*weight=*/{},
+        at::Reduction::None, base::kIgnoreIndex));
+  }
+  return at::cat(losses);
+}
+
 at::Tensor SumClassLoss(spec::ProblemType type, const at::Tensor& logits,
                         const at::Tensor& targets, const at::Tensor& weights) {
   base::CheckEqual(logits.size(0), targets.size(0), "rows and their targets");

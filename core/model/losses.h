@@ -29,6 +29,12 @@ struct LabelSelection {
 at::Tensor SumCrossEntropy(const at::Tensor& hidden, const Linear& head,
                            const LabelSelection& labels, int64_t chunk = 1024);
 
+// −log softmax(W h)[target] of each selected token, fp32 [n], 0 without a real
+// target. Autograd keeps all logits: for losses that weigh tokens by what the
+// forward finds.
+at::Tensor TokenLosses(const at::Tensor& hidden, const Linear& head,
+                       const LabelSelection& labels, int64_t chunk = 1024);
+
 // The numerator of the loss of classification, an fp32 scalar. Transformers'
 // loss (5.23, loss/loss_utils.py, ForSequenceClassificationLoss) is this over
 // the denominator below, one batch at a time.

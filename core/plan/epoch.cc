@@ -83,7 +83,9 @@ const data::Source& WholeOf(const data::Source& source) {
 }  // namespace
 
 CountedRows::CountedRows(const data::Source& source, int64_t max_length)
-    : stats_(source.stats()), max_length_(max_length) {
+    : stats_(source.stats()),
+      sequences_(source.sequences()),
+      max_length_(max_length) {
   const data::DatasetStats& whole = WholeOf(source).stats();
   const auto read = static_cast<double>(
       std::max<int64_t>(whole.rows + whole.dropped_rows, 1));
@@ -94,6 +96,10 @@ CountedRows::CountedRows(const data::Source& source, int64_t max_length)
   for (int64_t i = 0; i < source.size(); ++i) {
     lengths_.push_back(
         static_cast<int32_t>(std::min({source.length(i), max_length, kMost})));
+    if (sequences_ > 1) {
+      tokens_.push_back(
+          static_cast<int32_t>(std::min(source.tokens(i), kMost)));
+    }
   }
 }
 
@@ -108,7 +114,7 @@ absl::StatusOr<data::Batch> CountedRows::Collate(
     const std::vector<std::vector<int64_t>>& rows,
     const data::Collation& collation) const {
   data::Batch batch;
-  batch.rows = std::ssize(rows);
+  batch.rows = std::ssize(rows) * sequences_;
   int64_t longest = 0;
   for (const std::vector<int64_t>& row : rows) {
     int64_t tokens = 0;
@@ -116,7 +122,7 @@ absl::StatusOr<data::Batch> CountedRows::Collate(
       tokens += std::min(length(sample), max_length_);
     }
     tokens = std::min(tokens, max_length_);
-    batch.tokens += tokens;
+    batch.tokens += tokens_.empty() ? tokens : this->tokens(row[0]);
     longest = std::max(longest, tokens);
   }
   batch.length = data::PaddedLength(longest, max_length_, collation.padding);
@@ -187,7 +193,8 @@ Epoch CountEvaluation(const data::BatchShapes& shapes, CountedRows rows,
 
 std::vector<Sampling> Samplings(const spec::TrainSpec& spec,
                                 const data::LoaderOptions& own) {
-  const bool language = spec.task == spec::Task::kCausalLm;
+  const bool language =
+      spec.task == spec::Task::kCausalLm && !spec.preference.enabled();
   std::vector<Sampling> all;
   const auto add = [&](const char* name, const char* strategy, bool packing,
                        bool padding_free) {

@@ -48,6 +48,10 @@ class CountedRows : public data::Source {
 
   int64_t size() const override { return std::ssize(lengths_); }
   int64_t length(int64_t index) const override { return lengths_[index]; }
+  int64_t sequences() const override { return sequences_; }
+  int64_t tokens(int64_t index) const override {
+    return tokens_.empty() ? length(index) : tokens_[index];
+  }
   // Fills in rows, length and tokens.
   absl::StatusOr<data::Batch> Collate(
       const std::vector<std::vector<int64_t>>& rows,
@@ -72,7 +76,9 @@ class CountedRows : public data::Source {
 
  private:
   std::vector<int32_t> lengths_;
+  std::vector<int32_t> tokens_;  // of samples of several sequences
   data::DatasetStats stats_;
+  int64_t sequences_ = 1;
   double cut_share_ = 0, dropped_share_ = 0;
   int64_t max_length_;
 };

@@ -68,7 +68,8 @@ spec::TrainSpec WithMicroBatch(spec::TrainSpec spec,
       t.per_device_train_batch_size = size;
       t.gradient_accumulation_steps = batch / size;
       const data::BatchShapes shapes(spec, model, traits, "");
-      const int64_t row = shapes.LongestRow(*rows.train);
+      const int64_t row =
+          shapes.LongestRow(*rows.train) * rows.train->sequences();
       if (traits.max_sum && size > 1 && size * row > *traits.max_sum) continue;
       const int64_t needed =
           MemoryOf(spec, model, traits, rows).parts.total_bytes;

@@ -205,8 +205,9 @@ StepTimes::StepTimes(const Job& job, const Rates* rates, const Facts& facts)
     longest.steps = 1;
     const int64_t length =
         job.model.family == spec::Family::kVision ? 1 : job.longest_row;
-    longest.batches[{t.per_device_train_batch_size, length}] =
-        t.gradient_accumulation_steps;
+    const int64_t rows =
+        t.per_device_train_batch_size * job.spec.preference.sequences();
+    longest.batches[{rows, length}] = t.gradient_accumulation_steps;
     factor_ = facts.probe->step_seconds / AmountOf(job.spec, longest);
     source_ = TimeSource::kProbe;
     return;

@@ -26,7 +26,7 @@
 namespace mpsd::report {
 
 // Name and value of each metric, in display order (core/report/metrics.h). In
-// JSON, an object whose members keep this order.
+// JSON, an object whose members keep this order; omitted if empty.
 using Metrics = std::vector<std::pair<std::string, double>>;
 
 // Name → occurrences in this job so far, across restarts. Omitted from JSON if
@@ -105,6 +105,7 @@ struct Progress {
   // Share of time, 0 to 1, that the device was busy (with any process) when the
   // step ended; absent if the device does not report it.
   std::optional<double> device_utilization_ratio;
+  Metrics metrics = {};  // of the step; empty for tasks without them
 };
 template <typename V>
 void Fields(V& v, auto& m, const Progress*) {
@@ -123,6 +124,7 @@ void Fields(V& v, auto& m, const Progress*) {
   v("memory", m.memory);
   v("cpu_fallback_ops", m.cpu_fallback_ops);
   v("device_utilization_ratio", m.device_utilization_ratio);
+  v("metrics", m.metrics);
 }
 
 struct Evaluated {

@@ -35,6 +35,7 @@ void JsonWriter::operator()(const char* name, const MemoryCounters& value) {
 }
 
 void JsonWriter::operator()(const char* name, const Metrics& value) {
+  if (value.empty()) return;
   Json object = Json::object();
   JsonWriter nested(object);
   for (const auto& [metric, number] : value) nested(metric.c_str(), number);
@@ -149,7 +150,7 @@ void JsonReader::operator()(const char* name, MemoryCounters& value) {
 }
 
 void JsonReader::operator()(const char* name, Metrics& value) {
-  const Json* field = Find(name);
+  const Json* field = FindOptional(name);
   if (field == nullptr) return;
   if (!field->is_object()) return IllTyped(name, "an object");
   value.clear();

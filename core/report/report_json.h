@@ -21,7 +21,7 @@ namespace mpsd::report {
 using Json = nlohmann::ordered_json;
 
 // Writes a non-finite double as null; omits absent values, empty lists of
-// counts and false flags.
+// metrics and of counts, and false flags.
 class JsonWriter {
  public:
   // Adds members to the object `out`, which must outlive the writer.

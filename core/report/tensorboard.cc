@@ -256,6 +256,9 @@ class Collector {
     Collector memory("memory/", out_);
     Fields(memory, value, &value);
   }
+  void operator()(const char*, const report::Metrics& value) {
+    for (const auto& [name, number] : value) (*this)(name.c_str(), number);
+  }
   // Fields that are not curves.
   void operator()(const char*, const std::string&) {}
   void operator()(const char*, const report::Counts&) {}

@@ -116,6 +116,10 @@ GradientChoice ChooseGradients(const TrainSpec& spec,
       !spec.lora.modules_to_save.empty()) {
     return {false, "some of the model's own weights are trained"};
   }
+  if (spec.preference.enabled() && LayersOf(spec, config).head_rank > 0) {
+    return {false,
+            "the head of a model that learns preferences has an adapter"};
+  }
   return {true, ""};
 }
 

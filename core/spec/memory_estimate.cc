@@ -80,7 +80,8 @@ class Estimator {
         decoder_(model.family == Family::kDecoder),
         explicit_(ChooseGradients(spec, model).explicit_step),
         b_(spec.training.bf16 ? 2 : kFloat),
-        rows_(static_cast<double>(spec.training.per_device_train_batch_size)),
+        rows_(static_cast<double>(spec.training.per_device_train_batch_size *
+                                  spec.preference.sequences())),
         length_(TokensPerRow()),
         tokens_(rows_ * length_) {}
 
@@ -366,7 +367,10 @@ class Estimator {
   // a time (core/model/losses.cc): first logits, their fp32 copies and
   // derivative; then the derivative and the memory for the weight's gradient.
   double AutogradHeadBytes() const {
-    const double logits = std::min(tokens_, kLossChunk) * m_.vocab_size;
+    // Losses that weigh tokens keep all logits.
+    const double labels =
+        spec_.preference.enabled() ? tokens_ : std::min(tokens_, kLossChunk);
+    const double logits = labels * m_.vocab_size;
     const double weight = 1.0 * m_.vocab_size * m_.hidden_size;
     const double copies = LogitBytes();
     if (!job_.trained_head) return logits * copies;
@@ -436,9 +440,13 @@ class Estimator {
   }
 
   double EvaluationBytes() const {
-    if (!spec_.dataset.evaluates()) return SampleBytes();
+    // The reference is computed like an evaluation.
+    if (!spec_.dataset.evaluates() && !spec_.preference.enabled()) {
+      return SampleBytes();
+    }
     double rows =
-        static_cast<double>(spec_.training.per_device_eval_batch_size);
+        static_cast<double>(spec_.training.per_device_eval_batch_size *
+                            spec_.preference.sequences());
     if (traits_.silent_out_of_memory) rows = std::min(rows, rows_);
     return std::max(ForwardBytes(rows * length_, rows), SampleBytes());
   }

@@ -29,7 +29,8 @@ inline constexpr int64_t kStepInputBytes = int64_t{64} << 20;
 //             activations are not held at the same time: the larger counts
 //   inputs    a step's, which go to the device together
 //
-// A micro-batch is per_device_train_batch_size rows of max_length tokens; an
+// A micro-batch is per_device_train_batch_size rows of max_length tokens (twice
+// as many of preferences, whose rows are pairs of answers); an
 // image is (image_size / patch_size)² + 1 tokens. Attention is tiled: nothing
 // grows with the square of the length.
 struct MemoryEstimate {

@@ -60,6 +60,7 @@ class Rules {
     CheckFineTuning();
     CheckTaskFields();
     CheckRowColumns();
+    CheckPreference();
     CheckClassification();
     CheckAugmentation();
     CheckQuantization();
@@ -246,6 +247,57 @@ class Rules {
         kind = its_kind;
         first = name;
       }
+    }
+  }
+
+  void CheckPreference() {
+    const PreferenceSpec& p = spec_.preference;
+    if (!p.enabled()) {
+      if (p != PreferenceSpec()) {
+        FaultAt("preference", "needs \"trainer\": \"dpo\"");
+      }
+      return;
+    }
+    const DatasetSpec& d = spec_.dataset;
+    const TrainingSpec& t = spec_.training;
+    constexpr std::string_view kColumns =
+        "preferences are in the columns prompt, chosen and rejected; leave it "
+        "out";
+    constexpr std::string_view kLabels =
+        "the labels of preferences are their answers; leave it out";
+    constexpr std::string_view kPairs =
+        "is for texts: both answers of a pair are rows of one batch; leave it "
+        "out";
+    const std::tuple<bool, const char*, const char*, std::string_view> rows[] =
+        {{p.label_smoothing >= 0.5, "preference", "label_smoothing",
+          "expected a number below 0.5"},
+         {p.label_smoothing > 0 && p.loss_type != PreferenceLoss::kRobust,
+          "preference", "label_smoothing",
+          "needs \"loss_type\": \"robust\", as in TRL"},
+         {!d.messages_column.empty(), "dataset", "messages_column", kColumns},
+         {!d.prompt_column.empty(), "dataset", "prompt_column", kColumns},
+         {!d.completion_column.empty(), "dataset", "completion_column",
+          kColumns},
+         {!d.text_columns.empty(), "dataset", "text_columns", kColumns},
+         {!d.format.empty(), "dataset", "format", kColumns},
+         {t.completion_only_loss.has_value(), "training",
+          "completion_only_loss", kLabels},
+         {t.assistant_only_loss.has_value(), "training", "assistant_only_loss",
+          kLabels},
+         {t.packing, "training", "packing", kPairs},
+         {t.padding_free.value_or(false), "training", "padding_free", kPairs},
+         {spec_.lora.lora_dropout.value_or(0) > 0, "lora", "lora_dropout",
+          "preferences are learnt without dropout (TRL's disable_dropout); "
+          "leave it out"}};
+    for (const auto& [wrong, section, name, message] : rows) {
+      if (wrong) Fault(section, name, message);
+    }
+    if (spec_.task != Task::kCausalLm) {
+      FaultAt("preference", "is for CAUSAL_LM; leave it out");
+    }
+    if (spec_.fine_tune_type != FineTuneType::kLora) {
+      FaultAt("fine_tune_type",
+              "preferences are learnt by adapters; expected \"lora\"");
     }
   }
 

@@ -218,6 +218,25 @@ struct TrainingSpec {
   bool operator==(const TrainingSpec&) const = default;
 };
 
+// TRL's trainer: of texts (SFTTrainer), or of preferences between two answers
+// to a prompt (trl 1.16, dpo_trainer.py).
+enum class Trainer { kSft, kDpo };
+enum class PreferenceLoss { kSigmoid, kHinge, kIpo, kRobust };
+
+// How preferences are learnt: names and defaults of TRL's DPOConfig. The
+// reference is the model as training begins: the base, or the base with the
+// job's `adapter`.
+struct PreferenceSpec {
+  Trainer trainer = Trainer::kSft;
+  PreferenceLoss loss_type = PreferenceLoss::kSigmoid;
+  double beta = 0.1;
+  double label_smoothing = 0;  // of kRobust
+  bool enabled() const { return trainer != Trainer::kSft; }
+  // Sequences that a row of the data becomes: a pair has two.
+  int64_t sequences() const { return enabled() ? 2 : 1; }
+  bool operator==(const PreferenceSpec&) const = default;
+};
+
 // Files, and the columns for the task's parts. Language models read JSON Lines,
 // or a file that is one JSON array of objects; text classification reads those,
 // CSV (.csv) and TSV (.tsv, .txt) with a header; images come as a folder with a
@@ -288,6 +307,7 @@ struct TrainSpec {
   QuantizationSpec quantization_config;  // of the frozen base
   std::string adapter;  // a PEFT folder to start from, "job:ID", or empty
   LoraSpec lora;
+  PreferenceSpec preference;  // CAUSAL_LM
   TrainingSpec training;
   DeviceChoice device = DeviceChoice::kAuto;
   // An operator that MPS lacks runs on the CPU, counted and named in run.json,

@@ -41,6 +41,13 @@ inline constexpr Word<Recompute> kRecomputeWords[] = {
     {"full", Recompute::kFull}, {"selective", Recompute::kSelective}};
 inline constexpr Word<Gradients> kGradientsWords[] = {
     {"auto", Gradients::kAuto}, {"autograd", Gradients::kAutograd}};
+inline constexpr Word<Trainer> kTrainerWords[] = {{"sft", Trainer::kSft},
+                                                  {"dpo", Trainer::kDpo}};
+inline constexpr Word<PreferenceLoss> kPreferenceLossWords[] = {
+    {"sigmoid", PreferenceLoss::kSigmoid},
+    {"hinge", PreferenceLoss::kHinge},
+    {"ipo", PreferenceLoss::kIpo},
+    {"robust", PreferenceLoss::kRobust}};
 // Transformers' SchedulerType, without the types that need an argument.
 inline constexpr std::string_view kSchedulerWords[] = {
     "linear",      "cosine",   "cosine_with_restarts",
@@ -232,6 +239,25 @@ void VisitLora(Fields&& f, LoraSpec& lora) {
        "Modules that are trained in full and saved with the adapter. They "
        "always include a classifier's head.")
       .Texts("modules_to_save", lora.modules_to_save, "a list of module names");
+  f.Finish();
+}
+
+template <typename Fields>
+void VisitPreference(Fields&& f, PreferenceSpec& p) {
+  f.About(
+       "TRL's trainer: `sft` learns texts; `dpo` which of two answers is "
+       "preferred, from rows of `prompt`, `chosen` and `rejected`.")
+      .Word("trainer", p.trainer, kTrainerWords);
+  f.About("The loss of a pair, as TRL's of this name.")
+      .Word("loss_type", p.loss_type, kPreferenceLossWords);
+  f.About(
+       "How far the model may move from the reference, which is the model as "
+       "training begins; higher: less far.")
+      .Number("beta", p.beta, Range::Above(0));
+  f.About(
+       "The probability that a preference is the wrong way round, below 0.5. "
+       "Needs `loss_type` `robust`.")
+      .Number("label_smoothing", p.label_smoothing, Range::From0Below1());
   f.Finish();
 }
 
@@ -438,6 +464,10 @@ void VisitSections(Fields& f, TrainSpec& spec) {
       f.About("The adapter, with the names and defaults of PEFT's LoraConfig.")
           .Section("lora"),
       spec.lora);
+  VisitPreference(f.About("How a language model learns preferences between "
+                          "answers, with the names of TRL's DPOConfig.")
+                      .Section("preference"),
+                  spec.preference);
   VisitTraining(f.About("The training, with the names of Transformers' "
                         "TrainingArguments and TRL's SFTConfig.")
                     .Section("training"),

@@ -40,7 +40,11 @@ class Collector {
     const profile::BlockMark mark("mpsd::evaluation");
     StepInputs inputs = subject_.pipeline.Inputs({&batch, 1}, subject_.device);
     base::CheckEqual(inputs.batches.size(), 1, "inputs of a batch");
-    const BatchLoss loss = subject_.pipeline.Loss(inputs.batches[0]);
+    BatchLoss loss = subject_.pipeline.Loss(inputs.batches[0]);
+    if (loss.metrics.defined()) {
+      loss.logits = loss.metrics;
+      predictions_.outputs = loss.metrics.size(1);
+    }
     weight_ += batch.loss_weight;
     label_tokens_ += LabelsOf(batch);
     pending_.push_back({with_loss_ ? loss.sum : at::Tensor(), loss.logits,

@@ -152,9 +152,9 @@ constexpr char kBatch[] =
 constexpr char kTrainTokens[] = "tokens.train";
 constexpr char kLabels[] = "labels";
 
-constexpr std::string_view kSections[] = {"dataset",      "classification",
-                                          "augmentation", "quantization_config",
-                                          "lora",         "training"};
+constexpr std::string_view kSections[] = {
+    "dataset", "classification", "augmentation", "quantization_config",
+    "lora",    "preference",     "training"};
 
 // Not compared by value. The first are compared by what they refer to: files by
 // content, "device" as the one that was found, a batch by its product. The

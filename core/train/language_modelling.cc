@@ -101,6 +101,7 @@ class RowLoader {
     options_.assistant_only_loss = training_.assistant_only_loss;
     options_.completion_only_loss = training_.completion_only_loss;
     options_.rows = RowsOf(spec.dataset);
+    options_.rows.preferences = spec.preference.enabled();
     options_.text_id = std::move(text_id);
     options_.tables.tokens = vocab_size;
   }
@@ -306,7 +307,9 @@ std::unique_ptr<GradientPath> LanguageModelling::MakeGradientPath(
   const spec::GradientChoice choice =
       spec::ChooseGradients(spec_, decoder_->config());
   if (choice.explicit_step) {
-    return MakeExplicitStepPath(*decoder_, trainable, device);
+    return MakeExplicitStepPath(
+        *decoder_, trainable, device,
+        spec_.preference.enabled() ? &spec_.preference : nullptr);
   }
   if (choice.reason.empty()) return MakeAutogradPath(*this, trainable);
   return MakeAutogradPath(*this, trainable,

@@ -57,8 +57,10 @@ class LanguageModelling : public TaskPipeline {
   absl::Status ReadSamplePrompts(const std::string& model_folder,
                                  const spec::ModelConfig& config);
 
-  const spec::TrainSpec& spec_;
   std::optional<Samples> samples_;  // absent: there are none
+
+ protected:
+  const spec::TrainSpec& spec_;
   // Null until LoadModel; the run owns it.
   model::Decoder* decoder_ = nullptr;
 };

@@ -15,6 +15,7 @@
 #include "core/spec/targets.h"
 #include "core/train/classification.h"
 #include "core/train/data_reader.h"
+#include "core/train/preferences.h"
 #include "core/train/stages.h"
 
 namespace mpsd::train {
@@ -172,7 +173,7 @@ absl::StatusOr<std::unique_ptr<optim::Trainable>> AttachWeights(
 absl::StatusOr<Loaded> Load(Opened opened) {
   auto pipeline = TaskPipeline::Make(*opened.spec);
   if (!opened.context.cache_dir.empty()) {
-    pipeline->set_cache_folder(opened.context.cache_dir / "tokens");
+    pipeline->set_cache_folder(opened.context.cache_dir / kTokenFolder);
   }
   pipeline->set_started_at(
       StartOfRun(opened.context.out_dir).value_or(pipeline->started_at()));
@@ -185,7 +186,7 @@ absl::StatusOr<Loaded> Load(Opened opened) {
                    opened.spec->fine_tune_type == spec::FineTuneType::kLora
                        ? AttachAdapter(opened, *pipeline, *read.network)
                        : AttachWeights(opened, *pipeline, *read.network));
-  return Loaded{opened.context,
+  Loaded loaded{opened.context,
                 opened.observer,
                 std::move(opened.device),
                 std::move(opened.model_folder),
@@ -198,6 +199,8 @@ absl::StatusOr<Loaded> Load(Opened opened) {
                 std::move(read.weight_files),
                 std::move(read.network),
                 std::move(trainable)};
+  if (loaded.spec->preference.enabled()) RETURN_IF_ERROR(AddReference(loaded));
+  return loaded;
 }
 
 }  // namespace mpsd::train

@@ -100,6 +100,7 @@ absl::Status TrainStep(Prepared& run) {
   report.loss = result->loss;
   report.learning_rate = learning_rate;
   report.grad_norm = result->grad_norm;
+  report.metrics = std::move(result->metrics);
   report.seconds = SecondsSince(start) - held;
   report.data_wait_seconds = data_wait;
   report.device = device.name();

@@ -49,6 +49,8 @@ absl::Status ResolveLora(spec::ModelConfig config, spec::TrainSpec& spec) {
     ASSIGN_OR_RETURN(spec.lora, LoraOfAdapter(spec, config));
   }
   spec.lora = spec::EffectiveLora(std::move(spec.lora), config);
+  // TRL's trainers turn off an adapter's dropout.
+  if (spec.preference.enabled()) spec.lora.lora_dropout = 0;
   absl::Status s = spec::MatchTargets(spec.lora, config).status();
   if (!s.ok() || !spec.adapter.empty()) return s;
   return spec::CheckPatternKeys(spec.lora, config);

@@ -65,7 +65,7 @@ absl::StatusOr<MicroBatchPlan> TryMicroBatches(const Loaded& loaded,
   search.batch = shapes.step_rows();
   search.max_rows = search.batch;
   if (const auto most = loaded.device->traits().max_sum) {
-    search.max_rows = *most / shapes.LongestRow(train);
+    search.max_rows = *most / (shapes.LongestRow(train) * train.sequences());
   }
   search.limit_bytes = trials.limit_bytes();
   search.resident_bytes = trials.resident_bytes();

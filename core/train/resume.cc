@@ -66,6 +66,12 @@ absl::StatusOr<ckpt::TrainerState> RestoreStep(int64_t step,
 absl::StatusOr<JobIdentity> IdentifyJob(const Loaded& loaded) {
   if (!loaded.digests->done()) loaded.observer.OnStage("hashing model", 0);
   ASSIGN_OR_RETURN(auto digests, loaded.digests->Get());
+  ASSIGN_OR_RETURN(const RunInputs inputs, InputsOf(loaded, digests));
+  return JobIdentity{std::move(digests), MakeFingerprint(*loaded.spec, inputs)};
+}
+
+absl::StatusOr<RunInputs> InputsOf(const Loaded& loaded,
+                                   const Digests& digests) {
   const std::vector<std::string>& weights = loaded.weight_files;
   RunInputs inputs;
   for (const auto& [file, digest] : digests) {
@@ -107,7 +113,7 @@ absl::StatusOr<JobIdentity> IdentifyJob(const Loaded& loaded) {
     inputs.label_names = class_labels->names;
     inputs.problem_type = std::string(spec::ToString(class_labels->problem));
   }
-  return JobIdentity{std::move(digests), MakeFingerprint(spec, inputs)};
+  return inputs;
 }
 
 absl::StatusOr<StartingPoint> Resume(const Loaded& loaded, int64_t total_steps,

@@ -27,6 +27,10 @@ struct JobIdentity {
 // has a checkpoint before reading that.
 absl::StatusOr<JobIdentity> IdentifyJob(const Loaded& loaded);
 
+// What the run reads; `digests` are those of the model folder's files.
+absl::StatusOr<RunInputs> InputsOf(const Loaded& loaded,
+                                   const Digests& digests);
+
 // Where a run begins.
 struct StartingPoint {
   ckpt::TrainerState state;  // state.step 0: the run starts over

@@ -16,8 +16,16 @@ absl::StatusOr<RunResult> Run(spec::TrainSpec spec, const RunContext& context,
                 "paths of the spec are absolute");
   }
   ASSIGN_OR_RETURN(auto opened, Open(std::move(spec), context, observer));
-  ASSIGN_OR_RETURN(auto loaded, Load(std::move(opened)));
-  ASSIGN_OR_RETURN(auto prepared, Prepare(std::move(loaded)));
+  auto loaded = Load(std::move(opened));
+  if (absl::IsCancelled(loaded.status())) {
+    RunResult result;
+    result.stopped = observer.stop_request();
+    const auto steps = ckpt::ListCheckpoints(context.out_dir);
+    if (!steps.empty()) result.steps = result.checkpoint_step = steps.back();
+    return result;
+  }
+  if (!loaded.ok()) return loaded.status();
+  ASSIGN_OR_RETURN(auto prepared, Prepare(*std::move(loaded)));
   ASSIGN_OR_RETURN(auto end, Loop(prepared));
   if (!end.complete) return FinishStopped(prepared, end.stopped);
   return Finish(prepared, std::move(end.last_eval));

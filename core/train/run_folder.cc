@@ -244,31 +244,35 @@ absl::Status AppendLine(std::FILE* file, const std::string& line,
   return absl::OkStatus();
 }
 
-// With the names of Transformers' own log.
-class EvalWriter : public report::JsonWriter {
+// With the names of Transformers' own log: metrics are members of the line.
+class LogWriter : public report::JsonWriter {
  public:
-  using JsonWriter::JsonWriter;
+  LogWriter(Json& line, const char* prefix)
+      : JsonWriter(line), prefix_(prefix) {}
   using JsonWriter::operator();
 
   void operator()(const char*, const report::Metrics& metrics) {
     for (const auto& [name, value] : metrics) {
-      (*this)(("eval_" + name).c_str(), value);
+      (*this)((prefix_ + name).c_str(), value);
     }
   }
+
+ private:
+  const std::string prefix_;
 };
 
 }  // namespace
 
 std::string ToJsonLine(const report::Progress& progress) {
   Json line = Json::object();
-  report::JsonWriter writer(line);
+  LogWriter writer(line, "");
   Fields(writer, progress, &progress);
   return report::Dump(line);
 }
 
 std::string ToJsonLine(const report::Evaluated& evaluated) {
   Json line = Json::object();
-  EvalWriter writer(line);
+  LogWriter writer(line, "eval_");
   Fields(writer, evaluated, &evaluated);
   return report::Dump(line);
 }

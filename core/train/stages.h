@@ -93,7 +93,9 @@ struct Loaded {
 
 // Loads data and weights, concurrently if the data do not change the model, and
 // attaches what is trained. Errors of the data (including an unknown metric or
-// schedule) come before those of the weights, as soon as they are known.
+// schedule) come before those of the weights, as soon as they are known. For
+// preferences also computes the reference (preferences.h): Cancelled if the
+// observer asks for a stop meanwhile.
 absl::StatusOr<Loaded> Load(Opened opened);
 
 // A run that can take its next step: the first, or the one after the checkpoint

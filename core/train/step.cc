@@ -138,9 +138,12 @@ absl::StatusOr<StepResult> Stepper::Run(const std::vector<data::Batch>& batches,
   // exactly, and differ from step to step.
   const float mark = static_cast<float>(++runs_ % (1 << 20));
   canary_.fill_(mark);
-  // Loss, norm and canary in one copy: the only read-back of the step.
+  // Loss, norm, canary and metrics in one copy: the only read-back of the step.
   std::optional<profile::BlockMark> read_back("mpsd::read back");
-  const at::Tensor host = at::stack({loss, norm, canary_}).to(at::kCPU);
+  at::Tensor read = at::stack({loss, norm, canary_});
+  const at::Tensor metrics = gradients_->metrics();
+  if (metrics.defined()) read = at::cat({read, metrics});
+  const at::Tensor host = read.to(at::kCPU);
   read_back.reset();
   queue_.Done();
   host_.clear();
@@ -155,7 +158,14 @@ absl::StatusOr<StepResult> Stepper::Run(const std::vector<data::Batch>& batches,
         "not finite: loss ", values[0], ", gradient norm ", values[1],
         "; lower training.learning_rate or check the data"));
   }
-  return StepResult{values[0], values[1]};
+  StepResult result{values[0], values[1]};
+  if (metrics.defined()) {
+    const float* value = values + 3;
+    for (const std::string& name : subject_.pipeline.MetricNames()) {
+      result.metrics.emplace_back(name, *value++);
+    }
+  }
+  return result;
 }
 
 }  // namespace mpsd::train

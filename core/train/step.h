@@ -56,8 +56,9 @@ class QueueLimit {
 };
 
 struct StepResult {
-  double loss = 0;       // mean over all targets of the step
-  double grad_norm = 0;  // L2, before clipping
+  double loss = 0;               // mean over all targets of the step
+  double grad_norm = 0;          // L2, before clipping
+  metrics::Values metrics = {};  // of tasks whose steps have some
 };
 
 // Runs optimizer steps. A step computes the gradient of the mean loss over the

@@ -10,6 +10,7 @@
 #include "core/device/block_mark.h"
 #include "core/train/classification.h"
 #include "core/train/language_modelling.h"
+#include "core/train/preferences.h"
 
 namespace mpsd::train {
 namespace {
@@ -153,12 +154,17 @@ StepInputs LanguageInputs(std::span<const data::Batch> batches,
   StepInputs inputs;
   inputs.batches.resize(batches.size());
   Buffer<int64_t> integers;
+  Buffer<float> floats;
   for (size_t i = 0; i < batches.size(); ++i) {
     BatchInputs& batch = inputs.batches[i];
     AddLabels(batches[i], device, integers, batch.labels);
     if (batch.labels.count > 0) AddTokens(batches[i], integers, batch.decoder);
+    if (!batches[i].reference.empty()) {
+      floats.Add(batches[i].reference, {batches[i].rows}, batch.reference);
+    }
   }
   integers.Send(device, inputs.host);
+  floats.Send(device, inputs.host);
   return inputs;
 }
 
@@ -196,17 +202,27 @@ std::span<const data::Batch> FirstUpload(std::span<const data::Batch> batches) {
 
 namespace {
 
+// Adds the sum of the rows of `metrics`, times `scale`, to `sums`.
+void AddScaled(const at::Tensor& metrics, double scale, at::Tensor& sums) {
+  const at::Tensor added = metrics.detach().sum(0) * scale;
+  sums = sums.defined() ? sums + added : added;
+}
+
 class AutogradPath : public GradientPath {
  public:
   AutogradPath(const TaskPipeline& pipeline, optim::Trainable& trainable,
                std::string name)
       : pipeline_(pipeline), trainable_(trainable), name_(std::move(name)) {}
 
-  void Begin() override { trainable_.parameters().ZeroGradients(); }
+  void Begin() override {
+    trainable_.parameters().ZeroGradients();
+    metrics_.reset();
+  }
 
   at::Tensor Add(const BatchInputs& inputs, double scale) override {
     const BatchLoss loss = pipeline_.Loss(inputs);
     if (!loss.sum.defined()) return {};
+    if (loss.metrics.defined()) AddScaled(loss.metrics, scale, metrics_);
     const at::Tensor part = loss.sum * scale;
     const profile::BlockMark mark("mpsd::backward");
     part.backward();
@@ -216,18 +232,21 @@ class AutogradPath : public GradientPath {
   void End() override {}
 
   std::string name() const override { return name_; }
+  at::Tensor metrics() const override { return metrics_; }
 
  private:
   const TaskPipeline& pipeline_;
   optim::Trainable& trainable_;
   const std::string name_;
+  at::Tensor metrics_;
 };
 
 class ExplicitStepPath : public GradientPath {
  public:
   ExplicitStepPath(std::unique_ptr<explicit_step::ExplicitStep> step,
-                   const model::Decoder& decoder, device::Device& device)
-      : step_(std::move(step)), decoder_(decoder) {
+                   const model::Decoder& decoder, device::Device& device,
+                   const spec::PreferenceSpec* preference)
+      : step_(std::move(step)), decoder_(decoder), preference_(preference) {
     if (!device.traits().encodes_lazily) return;
     step_->set_commit([&device] { device.Commit(); });
   }
@@ -235,16 +254,29 @@ class ExplicitStepPath : public GradientPath {
   void Begin() override {
     step_->set_recompute(decoder_.options().recompute);
     step_->Begin();
+    metrics_.reset();
   }
 
   at::Tensor Add(const BatchInputs& inputs, double scale) override {
     if (inputs.labels.count == 0) return {};
-    return step_->Add(inputs.decoder, inputs.labels, scale).mul_(scale);
+    if (preference_ == nullptr) {
+      return step_->Add(inputs.decoder, inputs.labels, scale).mul_(scale);
+    }
+    model::PairTerms terms;
+    step_->Add(inputs.decoder, inputs.labels, scale,
+               [&](const at::Tensor& losses) {
+                 terms = model::TermsOfPairs(*preference_, AnswersOf(inputs),
+                                             losses.squeeze(1));
+                 return (terms.weights * scale).unsqueeze(1);
+               });
+    AddScaled(terms.metrics, scale, metrics_);
+    return terms.losses.sum() * scale;
   }
 
   void End() override { step_->End(); }
 
   std::string name() const override { return kExplicitStep; }
+  at::Tensor metrics() const override { return metrics_; }
   const attention::AttentionRan* attention() const override {
     return &step_->attention();
   }
@@ -252,6 +284,8 @@ class ExplicitStepPath : public GradientPath {
  private:
   const std::unique_ptr<explicit_step::ExplicitStep> step_;
   const model::Decoder& decoder_;
+  const spec::PreferenceSpec* const preference_;
+  at::Tensor metrics_;
 };
 
 explicit_step::Options OptionsFor(const model::Decoder& decoder,
@@ -272,15 +306,17 @@ std::unique_ptr<GradientPath> MakeAutogradPath(const TaskPipeline& pipeline,
 
 std::unique_ptr<GradientPath> MakeExplicitStepPath(
     const model::Decoder& decoder, optim::Trainable& trainable,
-    device::Device& device) {
+    device::Device& device, const spec::PreferenceSpec* preference) {
   auto step = explicit_step::ExplicitStep::Create(
       decoder, trainable.parameters(), OptionsFor(decoder, device));
   TORCH_CHECK(step.ok(), "ChooseGradients said otherwise: ",
               std::string(step.status().message()));
-  return std::make_unique<ExplicitStepPath>(*std::move(step), decoder, device);
+  return std::make_unique<ExplicitStepPath>(*std::move(step), decoder, device,
+                                            preference);
 }
 
 std::unique_ptr<TaskPipeline> TaskPipeline::Make(const spec::TrainSpec& spec) {
+  if (spec.preference.enabled()) return std::make_unique<Preferences>(spec);
   if (spec.task == spec::Task::kCausalLm) {
     return std::make_unique<LanguageModelling>(spec);
   }

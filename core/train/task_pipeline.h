@@ -40,6 +40,7 @@ struct BatchInputs {
   // Language models. A batch without a label has only labels.count filled in.
   model::DecoderInputs decoder;
   model::LabelSelection labels;
+  at::Tensor reference;  // fp32 [rows], data::Batch's; undefined: none
   // Classifiers.
   model::ClassifierInputs classifier;
   at::Tensor targets;  // in SumClassLoss's form; undefined: none
@@ -75,6 +76,8 @@ class TaskPipeline;
 struct BatchInputs;
 
 inline constexpr char kExplicitStep[] = "explicit";
+// Of a cache folder: tokenized data, and what is computed from them.
+inline constexpr char kTokenFolder[] = "tokens";
 
 // Computes the gradients of one optimizer step into the parameters' .grad. The
 // calls of a step are Begin, then Add for each micro-batch, then End.
@@ -94,6 +97,10 @@ class GradientPath {
   // (some of the model's own weights are trained)".
   virtual std::string name() const = 0;
 
+  // The pipeline's metrics since Begin, as fp32 sums [MetricNames()] times
+  // `scale`; undefined for a task whose steps have none.
+  virtual at::Tensor metrics() const { return {}; }
+
   // The attention kernels that ran. Null: the network itself counts them.
   virtual const attention::AttentionRan* attention() const { return nullptr; }
 };
@@ -106,9 +113,10 @@ std::unique_ptr<GradientPath> MakeAutogradPath(const TaskPipeline& pipeline,
 
 // Gradients by explicit_step::ExplicitStep, if spec::ChooseGradients has chosen
 // it. Throws c10::Error if `trainable` trains what that does not cover.
+// `preference`: of a job that learns preferences, else null.
 std::unique_ptr<GradientPath> MakeExplicitStepPath(
     const model::Decoder& decoder, optim::Trainable& trainable,
-    device::Device& device);
+    device::Device& device, const spec::PreferenceSpec* preference = nullptr);
 
 struct TaskData {
   std::unique_ptr<data::Source> train, eval, predict;  // may be null
@@ -118,6 +126,9 @@ struct TaskData {
 struct BatchLoss {
   at::Tensor sum;     // fp32 scalar on the device; undefined: no target
   at::Tensor logits;  // fp32 [rows, outputs]; undefined for language models
+  // fp32 [samples, MetricNames()], whose means are the metrics; undefined for
+  // tasks that compute metrics otherwise.
+  at::Tensor metrics = {};
 };
 
 // What differs between tasks: how data become batches, which model is loaded,
@@ -173,7 +184,7 @@ class TaskPipeline {
   }
 
   // The metrics of an evaluation other than its mean loss. `predictions` has no
-  // rows for language models.
+  // rows for language models; if Loss has metrics, these are its logits.
   virtual metrics::Values Metrics(
       double loss, const metrics::Predictions& predictions) const = 0;
   // The names of Metrics' values, in their order.

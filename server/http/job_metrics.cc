@@ -169,6 +169,8 @@ class Numbers {
   // Fields that are not numbers; cpu_fallback_ops has its own counter.
   void operator()(const char*, const std::string&) {}
   void operator()(const char*, const report::Counts&) {}
+  // These have a label.
+  void operator()(const char*, const report::Metrics&) {}
 
  private:
   std::map<std::string_view, double> numbers_;
@@ -497,6 +499,10 @@ void JobMetrics::SetStep(const std::string& job_id, const std::string& device,
     } else if (!private_jobs_ || IsPublic(metric.field)) {
       Set(job_id, device, metric, *number);
     }
+  }
+  if (private_jobs_) return;
+  for (const auto& [metric, value] : progress.metrics) {
+    Set(job_id, device, Named("mpsd_job_step_metric"), value, metric);
   }
 }
 

@@ -97,6 +97,9 @@ inline constexpr Metric kMetrics[] = {
      "Learning rate of the last step.", "learning_rate"},
     {"mpsd_job_grad_norm", MetricKind::kGauge, "device, job_id",
      "Gradient norm of the last step before clipping.", "grad_norm"},
+    // `metric`: "rewards/margins" …
+    {"mpsd_job_step_metric", MetricKind::kGauge, "device, job_id, metric",
+     "A metric of the last step of a job that learns preferences."},
     {"mpsd_job_padding_ratio", MetricKind::kGauge, "device, job_id",
      "Padding among the tokens of the last step.", "padding_ratio"},
     {"mpsd_job_data_wait_ratio", MetricKind::kGauge, "device, job_id",

@@ -142,7 +142,8 @@ std::string EncodeColumn(const Value& value) {
   if constexpr (kIsBody<Value>) {
     return Encode(value);
   } else {
-    Json object = Json::object();
+    Json object = {
+        {kColumn, Json::object()}};  // the writer omits empty metrics
     JsonWriter writer(object);
     writer(kColumn, value);
     return report::Dump(object[kColumn]);

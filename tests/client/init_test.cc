@@ -71,6 +71,8 @@ TEST_F(InitTest, TheColumnsDecideTaskAndFields) {
        "CAUSAL_LM", R"({"train": ["chat.jsonl"], "validation_split": 0.1,
            "messages_column": "messages"})",
        512},
+      {"dpo.jsonl", R"({"prompt": "a", "chosen": "b", "rejected": "c"})",
+       "CAUSAL_LM", R"({"train": ["dpo.jsonl"], "validation_split": 0.1})", 64},
       {"alpaca.json",
        R"([{"instruction": "i", "input": "", "output": "o", "text": "t"}])",
        "CAUSAL_LM", R"({"train": ["alpaca.json"], "validation_split": 0.1,
@@ -98,6 +100,7 @@ TEST_F(InitTest, TheColumnsDecideTaskAndFields) {
     EXPECT_EQ(Job()["dataset"], ParseJson(c.dataset)) << Job();
     EXPECT_EQ(Job()["training"]["max_length"], c.max_length);
     EXPECT_EQ(Job()["lora"]["target_modules"], "all-linear");
+    EXPECT_EQ(Job().contains("preference"), c.file == std::string("dpo.jsonl"));
   }
 }
 

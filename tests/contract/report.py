@@ -23,7 +23,7 @@ MESSAGES = {"Progress": "Progress", "Evaluated": "Evaluated",
 # and what only a person who follows the job wants.
 NO_GAUGE = {
     "epoch", "tokens", "label_tokens", "step_seconds", "tokens_per_second",
-    "device", "memory", "cpu_fallback_ops"}
+    "device", "memory", "cpu_fallback_ops", "metrics"}
 
 # Who walks the lists: no frame has names of its own.
 FRAMES = {
@@ -141,7 +141,8 @@ def readme_problems(lists, readme):
     memory = [f"memory.{field}" for field in fields["MemoryCounters"]]
     lines = {
         "metrics.jsonl": [m for field in fields["Progress"]
-                          for m in (memory if field == "memory" else [field])],
+                          for m in (memory if field == "memory" else ["NAME"]
+                                    if field == "metrics" else [field])],
         "eval.jsonl": ["eval_NAME" if field == "metrics" else field
                        for field in fields["Evaluated"]]}
     for log, members_of_line in lines.items():

@@ -21,6 +21,7 @@ import headers
 import heads
 import images
 import oracle
+import preferences
 import quant
 import tables
 import tokenizer
@@ -173,6 +174,7 @@ def main():
     make_packing()
     oracle.save_tensors(images.make(), HERE / "images.safetensors")
     oracle.save_tensors(quant.make(), HERE / "quant.safetensors")
+    preferences.write(HERE)
     write_json(HERE / "generation.json",
                generation.make(HERE, list(cases.CASES), seeded))
     write_json(HERE / "headers.json", headers.make())

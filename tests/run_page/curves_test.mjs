@@ -102,6 +102,17 @@ test("a run of which all losses are NaN has a chart that says so", () => {
   assert.equal(page.columnsOf(curves, "step", false).dropped.length, 3);
 });
 
+test("a metric of steps is a line, that of evaluations its marks", () => {
+  const name = "rewards/margins";
+  const events = [evaluationEvent(1, 0, 1, {[name]: 0}),
+    stepEvent(2, 1, {metrics: {[name]: 0.5}}), stepEvent(3, 2)];
+  const charts = page.chartsOf([page.readRun({events})]);
+  const {curves} = chart(charts, `metric:${name}`);
+  assert.deepEqual(curves.map(({kind, points}) =>
+    [kind, points.map(({step, value}) => [step, value])]),
+  [["marks", [[0, 0]]], ["smooth", [[1, 0.5]]]]);
+});
+
 test("hostile metrics do not make charts without end", () => {
   const metrics = {};
   for (let i = 0; i < 500; i += 1) metrics[`m${i}`] = i;

@@ -27,7 +27,7 @@ wire::Progress FullReport() {
   // A new member does not compile here: it belongs into the report below.
   auto& [step, total_steps, epoch, loss, learning_rate, grad_norm, tokens,
          label_tokens, seconds, padded_tokens, data_wait_seconds, device,
-         memory, cpu_fallback_ops, device_utilization_ratio] = p;
+         memory, cpu_fallback_ops, device_utilization_ratio, metrics] = p;
   step = 1;
   total_steps = 2;
   epoch = 0.5;
@@ -44,6 +44,7 @@ wire::Progress FullReport() {
   current = 1, driver = 2, recommended = 3, footprint = 4, peak = 5;
   cpu_fallback_ops = {{"aten::a", 2}};
   device_utilization_ratio = 0.75;
+  metrics = {{"rewards/margins", 0.5}};
   return p;
 }
 

@@ -37,6 +37,7 @@ class Step(_Event):
     tokens_per_second: float
     eta_seconds: float
     peak_memory_bytes: Optional[int]
+    metrics: Dict[str, float]  # of jobs that learn preferences
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,7 +84,8 @@ def from_proto(event: job_pb2.JobEvent) -> Optional[Event]:
         peak = p.memory.peak_allocated_bytes if known else None
         return Step(*at, p.step, p.total_steps, p.epoch, p.loss,
                     p.learning_rate, p.grad_norm, p.tokens, p.step_seconds,
-                    p.tokens_per_second, p.eta_seconds, peak)
+                    p.tokens_per_second, p.eta_seconds, peak,
+                    dict(p.metrics))
     if kind == "evaluated":
         e = event.evaluated
         return Evaluation(*at, e.step, e.eval_loss, dict(e.metrics))

@@ -22,10 +22,13 @@ function flattened(value, prefix = "", result = new Map()) {
 // model and data, without those that are absent or of another method.
 function hyperparameters(spec) {
   const isLora = (spec?.fine_tune_type ?? "lora") === "lora";
+  const isPreference = (spec?.preference?.trainer ?? "sft") !== "sft";
   const {load_in_4bit, load_in_8bit} = spec?.quantization_config ?? {};
   return [...flattened(spec ?? {})].filter(([field, value]) =>
-    /^(task|fine_tune_type|lora|quantization_config|training)\b/.test(field) &&
+    /^(task|fine_tune_type|lora|quantization_config|preference|training)\b/
+      .test(field) &&
     (isLora || !field.startsWith("lora.")) &&
+    (isPreference || !field.startsWith("preference.")) &&
     (load_in_4bit || load_in_8bit || !field.startsWith("quantization")) &&
     !["null", "false", '""', "[]", "{}"].includes(JSON.stringify(value)))
     .map(([field, value]) => [field, valueText(value)]);

@@ -114,12 +114,12 @@ function hasGaps(run) {
     step.step !== (at === 0 ? 0 : run.steps[at - 1].step) + 1);
 }
 
-// A chart per metric of the evaluations, by name.
+// A chart per metric of the steps and evaluations, by name.
 function metricCharts(runs) {
   const names = new Set();
   for (const run of runs) {
-    for (const evaluation of run.evaluations) {
-      for (const name of Object.keys(evaluation.metrics)) names.add(name);
+    for (const {metrics} of [...run.evaluations, ...run.steps.slice(-1)]) {
+      for (const name of Object.keys(metrics)) names.add(name);
     }
   }
   return [...names].sort().slice(0, MOST_METRIC_CHARTS).map((name) => ({
@@ -128,11 +128,13 @@ function metricCharts(runs) {
 }
 
 function metricCurve(chart, run) {
-  const points = pointsOf(run.evaluations, (evaluation) =>
-    Object.hasOwn(evaluation.metrics, chart.metric)
-      ? evaluation.metrics[chart.metric] : null);
-  return points.length === 0 ? [] : [{name: chart.title, kind: "marks",
-    points}];
+  const valueOf = ({metrics}) =>
+    Object.hasOwn(metrics, chart.metric) ? metrics[chart.metric] : null;
+  return [
+    {name: chart.title, kind: "marks", points: pointsOf(run.evaluations, valueOf)},
+    {name: `${chart.title} of steps`, kind: "smooth",
+      points: pointsOf(run.steps, valueOf)},
+  ].filter((curve) => curve.points.length > 0);
 }
 
 // All charts that have a point: {key, title, text, log, curves}, where each

@@ -63,7 +63,16 @@ function stepOf(progress, before, seconds) {
     driver_allocated_bytes: toNumber(memory.driver_allocated_bytes, null),
     footprint_bytes: toNumber(memory.footprint_bytes, null),
     recommended_max_bytes: toNumber(memory.recommended_max_bytes, null),
+    metrics: metricsOf(progress),
   };
+}
+
+function metricsOf(event) {
+  const metrics = Object.create(null);  // names come from outside
+  for (const [name, value] of Object.entries(event.metrics ?? {})) {
+    metrics[name] = toNumber(value);
+  }
+  return metrics;
 }
 
 // Walks a job's events from the oldest to the latest. Steps repeated after an
@@ -171,13 +180,9 @@ class EventWalk {
            this.evaluations.at(-1).step >= step) {
       this.evaluations.pop();
     }
-    const metrics = Object.create(null);  // names come from outside
-    for (const [name, value] of Object.entries(evaluated.metrics ?? {})) {
-      metrics[name] = toNumber(value);
-    }
     this.evaluations.push({step, tokens: this.last().tokens,
       seconds: this.since(time), eval_loss: toNumber(evaluated.eval_loss),
-      metrics});
+      metrics: metricsOf(evaluated)});
   }
 }
 

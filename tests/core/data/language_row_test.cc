@@ -199,6 +199,49 @@ LanguageRow Parse(std::string_view line) {
   return ParseLanguageRow(line).value();
 }
 
+// As TRL's extract_prompt: by whole letters, a space before the difference is
+// the answers'.
+TEST(ParseLanguageRow, APromptMayBeWhatBothAnswersBeginWith) {
+  struct Case {
+    const char *a, *b, *prompt, *chosen, *rejected;
+  };
+  for (const Case& c :
+       {Case{"q: \u00e9", "q: \u00e8", "q:", " \u00e9", " \u00e8"},
+        Case{"say a", "say b", "say", " a", " b"},
+        Case{"abc", "ab", "a", "bc", "b"},
+        Case{"same", "same", "sam", "e", "e"}, Case{"x", "y", "", "x", "y"},
+        Case{"\u65e5\u672c", "\u65e5\u6728x", "\u65e5", "\u672c", "\u6728x"}}) {
+    LanguageRow row =
+        ParseLanguageRow(RowJson{{"chosen", c.a}, {"rejected", c.b}}.dump(),
+                         {.preferences = true})
+            .value();
+    const auto& content = std::get<CompletionRow>(row.content);
+    EXPECT_EQ(content.prompt, c.prompt);
+    EXPECT_EQ(content.completion, c.chosen);
+    EXPECT_EQ(row.rejected, c.rejected);
+  }
+}
+
+TEST(ParseLanguageRow, AnswersAreOfOneKind) {
+  const auto error = [](const char* line) {
+    return std::string(
+        ParseLanguageRow(line, {.preferences = true}).status().message());
+  };
+  EXPECT_EQ(
+      error(R"({"prompt": "a", "chosen": "b"})"),
+      "expected \"prompt\", \"chosen\" and \"rejected\", found \"prompt\", "
+      "\"chosen\"");
+  EXPECT_THAT(
+      error(R"({"prompt": "a", "chosen": [{"role": "user", "content": "a"}],
+                "rejected": [{"role": "user", "content": "a"}]})"),
+      testing::HasSubstr("leave \"prompt\" out if both answers begin with it"));
+  EXPECT_THAT(error(R"({"chosen": [{"role": "user", "content": "a"}],
+                "rejected": [{"role": "user", "content": "b"}]})"),
+              testing::HasSubstr("begin with different messages"));
+  EXPECT_THAT(error(R"({"chosen": 1, "rejected": 2})"),
+              testing::HasSubstr("rejected: expected a non-empty list"));
+}
+
 std::string Error(std::string_view line) {
   const auto row = ParseLanguageRow(line);
   EXPECT_TRUE(absl::IsInvalidArgument(row.status())) << line;

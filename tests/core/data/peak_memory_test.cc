@@ -19,7 +19,7 @@ namespace {
 
 constexpr double kTimesTheArrays = 1.3;
 // What two threads and their tokenizer take besides, of however many tokens.
-constexpr int64_t kThreads = 7 << 20;
+constexpr int64_t kThreads = 9 << 20;
 
 // A line of /proc/self/status, in bytes.
 int64_t StatusBytes(const std::string& name) {

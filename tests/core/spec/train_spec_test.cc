@@ -349,6 +349,42 @@ TEST(CheckRules, FieldsBelongToTheirTaskAndRowsAreOneThing) {
       "out");
 }
 
+TEST(CheckRules, PreferencesAreLearntByAdaptersFromPairs) {
+  const auto error = [](const std::string& preference,
+                        const std::string& rest = "",
+                        const std::string& dataset = "") {
+    return JobError("\"preference\": {" + preference + "}" + rest, dataset);
+  };
+  const std::string dpo = R"("trainer": "dpo")";
+  EXPECT_EQ(error(dpo), "");
+  EXPECT_EQ(error(dpo + R"(, "loss_type": "robust", "label_smoothing": 0.1)"),
+            "");
+  EXPECT_EQ(error(R"("beta": 0.2)"),
+            "j:1: preference: needs \"trainer\": \"dpo\"");
+  EXPECT_EQ(error(dpo + R"(, "label_smoothing": 0.1)"),
+            "j:1: preference.label_smoothing: needs \"loss_type\": \"robust\", "
+            "as in TRL");
+  EXPECT_EQ(error(dpo + R"(, "loss_type": "robust", "label_smoothing": 0.5)"),
+            "j:1: preference.label_smoothing: expected a number below 0.5");
+  EXPECT_EQ(error(dpo, R"(, "fine_tune_type": "full")"),
+            "j:1: fine_tune_type: preferences are learnt by adapters; expected "
+            "\"lora\"");
+  EXPECT_EQ(error(dpo, R"(, "task": "SEQ_CLS")"),
+            "j:1: preference: is for CAUSAL_LM; leave it out");
+  EXPECT_EQ(error(dpo, R"(, "lora": {"lora_dropout": 0.1})"),
+            "j:1: lora.lora_dropout: preferences are learnt without dropout "
+            "(TRL's disable_dropout); leave it out");
+  EXPECT_EQ(error(dpo, R"(, "training": {"packing": true})"),
+            "j:1: training.packing: is for texts: both answers of a pair are "
+            "rows of one batch; leave it out");
+  EXPECT_EQ(error(dpo, R"(, "training": {"completion_only_loss": true})"),
+            "j:1: training.completion_only_loss: the labels of preferences are "
+            "their answers; leave it out");
+  EXPECT_EQ(error(dpo, "", R"(, "format": "alpaca")"),
+            "j:1: dataset.format: preferences are in the columns prompt, "
+            "chosen and rejected; leave it out");
+}
+
 TEST(CheckRules, LabelsAgreeWithTheirWeights) {
   auto error = [](const std::string& section) {
     return JobError(R"("task": "SEQ_CLS", "classification": )" + section);

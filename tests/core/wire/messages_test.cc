@@ -100,11 +100,11 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Resume", ToWorker(Resume{}), R"({"type":"resume"})"},
         Case{"Evaluated", FromWorker(Evaluated{0, 2.5, 900, 1.5, {}}),
              R"({"type":"evaluated","step":0,"eval_loss":2.5,
-                 "label_tokens":900,"seconds":1.5,"metrics":{}})"},
+                 "label_tokens":900,"seconds":1.5})"},
         Case{"EvaluatedAsTheBest",
              FromWorker(Evaluated{5, 2.5, 9, 1.5, {}, true}),
              R"({"type":"evaluated","step":5,"eval_loss":2.5,
-                 "label_tokens":9,"seconds":1.5,"metrics":{},"best":true})"},
+                 "label_tokens":9,"seconds":1.5,"best":true})"},
         Case{"EvaluatedWithMetrics",
              FromWorker(Evaluated{
                  5, 2.5, 9, 1.5, {{"f1", 0.5}, {"accuracy", 1}}}),
@@ -158,7 +158,7 @@ INSTANTIATE_TEST_SUITE_P(
             FromWorker(Done{
                 20, "/o/adapter", OutputKind::kAdapter, {}, {}, {}, 0, {}, ""}),
             R"({"type":"done","steps":20,"output_path":"/o/adapter",
-                 "output_kind":"adapter","seconds":0.0,"metrics":{},
+                 "output_kind":"adapter","seconds":0.0,
                  "confusion_matrix":""})"},
         Case{"Stopped", FromWorker(Stopped{StopReason::kCancel, 3}),
              R"({"type":"stopped","reason":"cancel","step":3})"},

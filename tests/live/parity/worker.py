@@ -38,12 +38,15 @@ def training(case, **overrides):
                 assistant_only_loss=True, **overrides)
 
 
-def run_worker(program, folder, model, adapter, lora, training):
-    data = folder / "train.jsonl"
-    data.write_text("".join(json.dumps(dict(messages=chat)) + "\n"
-                            for chat in messages()))
+def run_worker(program, folder, model, adapter, lora, training, data=None,
+               **fields):
+    if data is None:
+        data = folder / "train.jsonl"
+        data.write_text("".join(json.dumps(dict(messages=chat)) + "\n"
+                                for chat in messages()))
     job = dict(model=str(model), task="CAUSAL_LM", device="cpu",
-               dataset=dict(train=str(data)), lora=lora, training=training)
+               dataset=dict(train=str(data)), lora=lora, training=training,
+               **fields)
     if adapter:
         job["adapter"] = str(adapter)
     (folder / "job.json").write_text(json.dumps(job))

@@ -60,6 +60,7 @@ class JobMetricsTest : public Scraped {
     progress.cpu_fallback_ops = {{"aten::a", 1}};
     progress.padding_ratio = progress.data_wait_ratio = 0.5;
     progress.device_utilization_ratio = 0.5;
+    progress.metrics = {{"rewards/margins", 1}};
     metrics_.QueueChanged({{{0, 1}}, {{"ada", 1}}, clock_.Now()});
     metrics_.JobStarted(Started("J1"));
     metrics_.DeviceOpened("J1", "mps");
@@ -125,13 +126,16 @@ TEST_F(JobMetricsTest, WhatAStepDoesNotReportHasNoSeries) {
   Lacks("mpsd_device_memory");
   Lacks("mpsd_job_padding_ratio{");
   Lacks("mpsd_job_device_utilization_ratio{");
+  Lacks("mpsd_job_step_metric{");
   step.padding_ratio = 0.25;
   step.data_wait_ratio = 0.125;
   step.device_utilization_ratio = 0.75;
+  step.metrics = {{"rewards/margins", 0.5}};
   metrics_.StepFinished("J1", step);
   Shows(R"(mpsd_job_padding_ratio{device="mps",job_id="J1"} 0.25
            mpsd_job_data_wait_ratio{device="mps",job_id="J1"} 0.125
-           mpsd_job_device_utilization_ratio{device="mps",job_id="J1"} 0.75)");
+           mpsd_job_device_utilization_ratio{device="mps",job_id="J1"} 0.75
+           mpsd_job_step_metric{device="mps",job_id="J1",metric="rewards/margins"} 0.5)");
 }
 
 TEST_F(JobMetricsTest, AStepSetsItsSeries) {
