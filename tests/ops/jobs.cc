@@ -144,6 +144,9 @@ std::vector<Configuration> LanguageModels() {
        R"({"training": {"packing": true, "bf16": true}})"},
       {"causal_lm_accumulation", "llama3", "",
        R"({"training": {"gradient_accumulation_steps": 3}})"},
+      {"causal_lm_dpo", "llama3", "",
+       R"({"preference": {"trainer": "dpo"},
+           "dataset": {"train": "pairs.jsonl", "eval": "pairs.jsonl"}})"},
       {"causal_lm_modules_to_save", "llama2", "",
        R"({"lora": {"modules_to_save": ["lm_head", "embed_tokens"]}})"},
       {"causal_lm_modules_to_save_bf16", "llama2", "",
@@ -275,9 +278,14 @@ std::string Words(int row) {
 }
 
 void WriteTexts(const fs::path& folder) {
-  std::ofstream train(folder / "texts.jsonl");
+  std::ofstream train(folder / "texts.jsonl"), pairs(folder / "pairs.jsonl");
   for (int i = 0; i < 24; ++i) {
     train << json{{"text", Words(i)}}.dump() << "\n";
+    pairs << json{{"prompt", "row "},
+                  {"chosen", Words(i)},
+                  {"rejected", Words(i + 3)}}
+                 .dump()
+          << "\n";
   }
 }
 

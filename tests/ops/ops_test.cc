@@ -203,7 +203,7 @@ TEST_P(JobOnMps, AStepsInputsAreOneUpload) {
   const std::string& name = GetParam().configuration.name;
   const bool has_floats = name.starts_with("image_cls") ||
                           name.ends_with("_regression") ||
-                          name.ends_with("_several");
+                          name.ends_with("_several") || name.ends_with("_dpo");
   for (const RecordedPart* step : recording().named("step")) {
     EXPECT_EQ(step->uploads, 1 + has_floats) << name;
   }
