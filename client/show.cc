@@ -29,11 +29,13 @@
 #include "client/study.h"
 #include "client/submit.h"
 #include "client/text/format.h"
+#include "client/watch.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/base/units.h"
 #include "core/report/metrics.h"
 #include "core/spec/fields.h"
+#include "core/spec/generation.h"
 #include "core/spec/train_spec.h"
 
 namespace mpsd::client {
@@ -1171,6 +1173,46 @@ std::string NextStep(const v1::Job& job) {
 
 namespace {
 
+std::vector<spec::Prompt> SamplePromptsOf(const v1::Job& job) {
+  const auto spec = spec::ParseTrainSpec(job.spec_json(), "job.json");
+  return spec.ok() ? spec->training.sample_prompts
+                   : std::vector<spec::Prompt>();
+}
+
+// What the model said first and last.
+std::vector<v1::Sampled> SamplesOf(const v1::Job& job, const Console& console) {
+  std::vector<v1::Sampled> samples;
+  if (job.past() || SamplePromptsOf(job).empty()) return samples;
+  bool interrupted = false;
+  const auto take = [&](const v1::JobEvent& event) {
+    if (!event.has_sampled()) return;
+    if (event.sampled().step() == 0) samples.clear();  // a run started over
+    samples.resize(std::min<size_t>(samples.size(), 1));
+    samples.push_back(event.sampled());
+  };
+  const grpc::Status read = ReadEvents(console, job, take, &interrupted);
+  if (!read.ok()) {
+    console.err << "mpsctl: the job's samples cannot be read: "
+                << Printable(read.error_message()) << '\n';
+  }
+  return samples;
+}
+
+void PrintSamples(const v1::Job& job, const Console& console) {
+  const std::vector<spec::Prompt> prompts = SamplePromptsOf(job);
+  for (const v1::Sampled& sampled : SamplesOf(job, console)) {
+    console.out << (sampled.step() == 0
+                        ? "BEFORE TRAINING"
+                        : absl::StrCat("AT STEP ", sampled.step()))
+                << '\n';
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      if (i >= static_cast<size_t>(sampled.completions_size())) break;
+      Field(console.out, "prompt", spec::ShownText(prompts[i]));
+      Field(console.out, "answer", sampled.completions(static_cast<int>(i)));
+    }
+  }
+}
+
 void PrintJob(const v1::GetRecordResponse& shown, const Console& console) {
   const v1::Job& job = shown.job();
   std::ostream& out = console.out;
@@ -1186,6 +1228,7 @@ void PrintJob(const v1::GetRecordResponse& shown, const Console& console) {
   Field(out, "output", job.output_path());
   PrintMetrics(job, out);
   PrintConfusionMatrix(job.confusion_matrix_json(), out);
+  PrintSamples(job, console);
 }
 
 // Shows the job with its study's result, if any, and its record.
@@ -1199,6 +1242,9 @@ void PrintShown(const v1::GetRecordResponse& shown, const Console& console) {
   if (console.json) {
     Json json = JobJson(job);
     if (shown.has_record()) json["record"] = ToJson(shown.record());
+    for (const v1::Sampled& sampled : SamplesOf(job, console)) {
+      json["samples"].push_back(ToJson(sampled));
+    }
     if (has_result && found.ok()) json["result"] = ToJson(result);
     console.PrintJson(json);
   } else {

@@ -93,6 +93,14 @@ void EventPrinter::Print(const v1::JobEvent& event) {
       return Line(event, EvalText(event.evaluated()));
     case v1::JobEvent::kCheckpoint:
       return Line(event, CheckpointText(event.checkpoint()));
+    case v1::JobEvent::kSampled:
+      for (int i = 0; i < event.sampled().completions_size(); ++i) {
+        Line(event,
+             absl::StrFormat("sample %d at step %d: %s", i + 1,
+                             event.sampled().step(),
+                             base::Quotable(event.sampled().completions(i))));
+      }
+      return;
     case v1::JobEvent::kNote:
       return Line(event, absl::StrReplaceAll(Printable(event.note()),
                                              {{"paused: ", "PAUSED: "}}));

@@ -82,8 +82,9 @@ class KeptEvents {
 
   const size_t most_steps_;
   Events steps_, evaluations_;
+  Events sampled_;  // the first, and the latest that fit
   std::deque<Event> others_;
-  size_t others_bytes_ = 0;
+  size_t sampled_bytes_ = 0, others_bytes_ = 0;
   int64_t all_steps_ = 0, all_evaluations_ = 0, all_others_ = 0;
 };
 
@@ -142,6 +143,14 @@ void KeptEvents<Event>::Add(const Event& event) {
     if (steps_.size() >= kSlack * most_steps_) {
       ThinOut(steps_, kSlack / 2 * most_steps_);
     }
+  } else if (event.has_sampled()) {
+    ++all_others_;
+    sampled_bytes_ += event.ByteSizeLong();
+    sampled_.push_back(event);
+    while (sampled_bytes_ > kMostOtherBytes && sampled_.size() > 2) {
+      sampled_bytes_ -= sampled_[1].ByteSizeLong();
+      sampled_.erase(sampled_.begin() + 1);
+    }
   } else if (event.has_evaluated()) {
     ++all_evaluations_;
     evaluations_.push_back(event);
@@ -175,10 +184,12 @@ void KeptEvents<Event>::Finish(const ToJson& to_json, RunData* run) {
   }
   run->left_out.steps = all_steps_ - std::ssize(steps_);
   run->left_out.evaluations = all_evaluations_ - std::ssize(evaluations_);
-  run->left_out.events = all_others_ - std::ssize(others_);
+  run->left_out.events =
+      all_others_ - std::ssize(others_) - std::ssize(sampled_);
   Events events = std::move(steps_);
   std::move(evaluations_.begin(), evaluations_.end(),
             std::back_inserter(events));
+  std::move(sampled_.begin(), sampled_.end(), std::back_inserter(events));
   std::move(others_.begin(), others_.end(), std::back_inserter(events));
   std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
     return a.sequence() < b.sequence();

@@ -102,6 +102,10 @@ void RunningJob::Evaluated(const jobs::Evaluated& evaluated, absl::Time now) {
   Add(evaluated, now);
 }
 
+void RunningJob::Sampled(const report::Sampled& sampled, absl::Time now) {
+  Add(sampled, now);
+}
+
 void RunningJob::CheckpointWritten(const Checkpoint& checkpoint) {
   Saved(checkpoint.step);
   Add(checkpoint, checkpoint.create_time);
@@ -323,6 +327,11 @@ void Attempt::Progressed(const Progress& progress) {
 void Attempt::Evaluated(const jobs::Evaluated& evaluated) {
   base::Check(!ended(), "Evaluated comes before End");
   run_.Evaluated(evaluated, dependencies_.clock.Now());
+}
+
+void Attempt::Sampled(const report::Sampled& sampled) {
+  base::Check(!ended(), "Sampled comes before End");
+  run_.Sampled(sampled, dependencies_.clock.Now());
 }
 
 void Attempt::CheckpointWritten(const Checkpoint& checkpoint) {

@@ -124,6 +124,7 @@ class RunningJob {
   void Evaluated(const Evaluated& evaluated, absl::Time now);
   // A step beyond every earlier checkpoint resets the counts of failures and
   // interruptions.
+  void Sampled(const report::Sampled& sampled, absl::Time now);
   void CheckpointWritten(const Checkpoint& checkpoint);
   // Adds a human-readable event if `stage` differs from the stage before and is
   // not report::kStageSaving.
@@ -249,6 +250,7 @@ class Attempt {
   void DeviceOpened(const std::string& device);
   void Progressed(const Progress& progress);
   void Evaluated(const jobs::Evaluated& evaluated);
+  void Sampled(const report::Sampled& sampled);
   // `checkpoint` has its create_time set.
   void CheckpointWritten(const Checkpoint& checkpoint);
   void Staged(const std::string& stage);

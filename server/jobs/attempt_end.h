@@ -43,6 +43,7 @@ class WorkerListener {
   virtual void OnDevice(const std::string& device) = 0;
   virtual void OnProgress(const Progress& progress) = 0;
   virtual void OnEvaluated(const Evaluated& evaluated) = 0;
+  virtual void OnSampled(const report::Sampled& sampled) = 0;
   virtual void OnCheckpoint(const report::Checkpointed& checkpoint) = 0;
   virtual void OnHeartbeat(const std::string& stage, double fraction) = 0;
   // A problem with which the run continues; `text` is UTF-8.

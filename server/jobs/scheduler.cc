@@ -543,6 +543,13 @@ void Scheduler::OnEvaluated(const jobs::Evaluated& evaluated) {
   turn.Wake(attempt.id());
 }
 
+void Scheduler::OnSampled(const report::Sampled& sampled) {
+  Turn turn(*this);
+  ReportingAttempt().Sampled(sampled);
+  FlushAttempt();
+  turn.Wake(attempt_->id());
+}
+
 void Scheduler::OnCheckpoint(const report::Checkpointed& checkpoint) {
   Turn turn(*this);
   Attempt& attempt = ReportingAttempt();

@@ -316,6 +316,7 @@ class Scheduler final : private WorkerListener {
   void OnDevice(const std::string& device) override;
   void OnProgress(const Progress& progress) override;
   void OnEvaluated(const jobs::Evaluated& evaluated) override;
+  void OnSampled(const report::Sampled& sampled) override;
   void OnCheckpoint(const report::Checkpointed& checkpoint) override;
   void OnHeartbeat(const std::string& stage, double fraction) override;
   void OnWarning(const std::string& text) override;

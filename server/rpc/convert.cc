@@ -77,6 +77,12 @@ void FillBody(const jobs::Evaluated& body, v1::JobEvent& out) {
 void FillBody(const jobs::Checkpoint& body, v1::JobEvent& out) {
   ToProto(body, *out.mutable_checkpoint());
 }
+void FillBody(const report::Sampled& body, v1::JobEvent& out) {
+  out.mutable_sampled()->set_step(body.step);
+  for (const std::string& text : body.completions) {
+    out.mutable_sampled()->add_completions(ValidUtf8(text));
+  }
+}
 void FillBody(const jobs::Note& body, v1::JobEvent& out) {
   if (body.is_warning) {
     out.set_warning(ValidUtf8(body.text));

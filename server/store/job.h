@@ -237,7 +237,9 @@ struct Event {
   std::string job_id;
   int64_t sequence = 0;  // counts the job's events from 1 without gaps
   absl::Time time;
-  std::variant<StateChanged, Progress, Evaluated, Checkpoint, Note> body;
+  std::variant<StateChanged, Progress, Evaluated, Checkpoint, Note,
+               report::Sampled>
+      body;
 };
 
 template <typename V>
@@ -276,6 +278,12 @@ void EventFields(V& v, auto& e, const Evaluated*) {
     }
   };
   Fields(visit, e, static_cast<const report::Evaluated*>(nullptr));
+}
+
+template <typename V>
+void EventFields(V& v, auto& e, const report::Sampled*) {
+  v("step", e.step);
+  v("completions", e.completions);
 }
 
 // Omits the removed paths: each removes the row of another checkpoint.

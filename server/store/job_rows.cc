@@ -131,6 +131,8 @@ absl::StatusOr<EventBody> DecodeBody(int kind, const std::string& text) {
       return DecodeAs<Checkpoint>(text);
     case 5:
       return DecodeAs<Note>(text);
+    case 6:
+      return DecodeAs<report::Sampled>(text);
     default:
       return absl::DataLossError(
           absl::StrCat("the database holds an event of unknown kind ", kind));

@@ -18,7 +18,8 @@ namespace mpsd::jobs {
 // NaN.
 using EventBody = decltype(Event::body);
 
-// The numbers: 1 StateChanged, 2 Progress, 3 Evaluated, 4 Checkpoint, 5 Note.
+// The numbers: 1 StateChanged, 2 Progress, 3 Evaluated, 4 Checkpoint, 5 Note,
+// 6 Sampled.
 int KindOf(const EventBody& body);
 inline constexpr int kProgressKind = 2;
 

@@ -76,8 +76,18 @@ class Cleaner {
     }
     value = std::move(clean);
   }
-  // A list of paths.
-  void operator()(std::string_view, std::vector<std::string>& value) const {
+  // A list of paths, or of answers.
+  void operator()(std::string_view name,
+                  std::vector<std::string>& value) const {
+    if (name == "completions") {
+      if (value.size() > limits::kSamplePrompts) {
+        value.resize(limits::kSamplePrompts);
+      }
+      for (std::string& text : value) {
+        text = Bounded(text, limits::kSampleBytes, base::Breaks::kKeep);
+      }
+      return;
+    }
     if (value.size() > limits::kRemovedPaths) {
       value.resize(limits::kRemovedPaths);
     }
@@ -103,6 +113,7 @@ void CleanFields(Report& report) {
 void Clean(report::Progress& progress) { CleanFields(progress); }
 void Clean(report::Evaluated& evaluated) { CleanFields(evaluated); }
 void Clean(report::Checkpointed& checkpointed) { CleanFields(checkpointed); }
+void Clean(report::Sampled& sampled) { CleanFields(sampled); }
 void Clean(report::Failure& failure) { CleanFields(failure); }
 
 bool Clean(report::Outcome& outcome) {
@@ -391,6 +402,9 @@ absl::Status WorkerSession::Report(wire::FromWorker message) {
         } else if constexpr (std::is_same_v<Message, report::Evaluated>) {
           Clean(m);
           listener_.OnEvaluated(m);
+        } else if constexpr (std::is_same_v<Message, report::Sampled>) {
+          Clean(m);
+          listener_.OnSampled(m);
         } else if constexpr (std::is_same_v<Message, report::Checkpointed>) {
           Clean(m);
           listener_.OnCheckpoint(m);

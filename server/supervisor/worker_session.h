@@ -32,6 +32,7 @@ namespace mpsd::supervisor {
 void Clean(report::Progress& progress);
 void Clean(report::Evaluated& evaluated);
 void Clean(report::Checkpointed& checkpointed);
+void Clean(report::Sampled& sampled);
 void Clean(report::Failure& failure);
 // Omits a confusion matrix that is too large or is not valid JSON; returns
 // false then.

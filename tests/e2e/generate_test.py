@@ -48,6 +48,21 @@ class GenerateTest(harness.SharedDaemonTest):
         for word in ("prompt: Sky?", "answer: ", "base: ", "tok/s"):
             self.assertIn(word, said)
 
+    def test_samples_are_what_base_and_result_answer(self):
+        job = self.trained(called="sampled", training={
+            "sample_prompts": PROMPTS, "sample_max_new_tokens": 12})
+        before, after = self.mpsd.show(job)["samples"]
+        self.assertEqual([0, 8], [before["step"], after["step"]])
+        rows = self.answers(job, *ASK, "--greedy", "--compare-base")
+        self.assertEqual(before["completions"],
+                         [row["base_completion"] for row in rows])
+        self.assertEqual(after["completions"],
+                         [row["completion"] for row in rows])
+        self.assertIn("AT STEP 8\n  prompt        2+2?\n",
+                      self.mpsd.says("show", job))
+        said = self.mpsd.says("watch", job)
+        self.assertEqual(6, said.count("  sample "), said)
+
     def test_a_whole_model_and_chats(self):
         job = self.trained(called="whole", fine_tune_type="full", lora=None)
         chat = [{"role": "user", "content": "Sky?"}]

@@ -34,6 +34,15 @@ test("steps that were done again count as the last time", () => {
     step: 1, tokens: 10, seconds: 5, text: "failure 1 of 3\nits log ends:"}]);
 });
 
+test("samples of steps that were done again count once", () => {
+  const sampled = (step, ...completions) => ({time: time(step),
+    sampled: {step: String(step), completions}});
+  const run = page.readRun({events: [sampled(0, "a", ""), sampled(4, "b", "c"),
+    sampled(8, "d", "e"), sampled(4, "f", "g")]});
+  assert.deepEqual(run.answers.map(({step, texts}) => [step, ...texts]),
+    [[0, "a", ""], [4, "f", "g"]]);
+});
+
 test("pauses begin and end with their notes, or with the attempt", () => {
   const run = page.readRun({events: [
     stateEvent(0, "RUNNING"), stepEvent(1, 1),

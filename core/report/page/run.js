@@ -81,6 +81,7 @@ class EventWalk {
   constructor() {
     this.steps = [];
     this.evaluations = [];
+    this.answers = [];  // to training.sample_prompts
     this.checkpoints = [];
     this.notes = [];
     this.marks = [];  // pauses and restarts
@@ -96,6 +97,13 @@ class EventWalk {
     if (event.state) this.addState(event.state, time);
     if (event.progress) this.addStep(event.progress, time);
     if (event.evaluated) this.addEvaluation(event.evaluated, time);
+    if (event.sampled) {
+      const step = toNumber(event.sampled.step);
+      while (this.answers.length > 0 && this.answers.at(-1).step >= step) {
+        this.answers.pop();
+      }
+      this.answers.push({step, texts: event.sampled.completions ?? []});
+    }
     if (event.checkpoint) {
       this.checkpoints.push({...event.checkpoint,
         step: toNumber(event.checkpoint.step), seconds: this.since(time)});
@@ -210,6 +218,7 @@ function readRun(entry) {
     samples: parsedLines(files["predictions.jsonl"] ?? ""),
     steps: walk.steps,
     evaluations: walk.evaluations,
+    answers: walk.answers,
     checkpoints: walk.checkpoints,
     notes: walk.notes,
     marks: walk.marks,

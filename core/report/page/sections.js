@@ -183,6 +183,22 @@ function sampleTable(run) {
     table(["row", "prediction", "scores"], rows));
 }
 
+// A prompt's text, or what the last message of a chat says.
+function promptText(prompt) {
+  return typeof prompt === "string" ? prompt
+    : valueText(prompt?.messages?.at(-1)?.content ?? "");
+}
+
+function answerTable(run) {
+  if (run.answers.length === 0) return null;
+  const prompts = run.spec?.training?.sample_prompts ?? [];
+  return section("What the model says", table(
+    ["step", ...prompts.map(promptText)],
+    run.answers.slice(-MOST_TABLE_ROWS).map(({step, texts}) =>
+      [step === 0 ? "before" : countText(step), ...texts]),
+    {class: "answers"}));
+}
+
 function checkpointTable(run) {
   if (run.checkpoints.length === 0) return null;
   return section("Checkpoints", table(["step", "at", "size", "on mpsd's machine"],
@@ -268,7 +284,7 @@ function logSection(run) {
 // All that is shown of a run other than its charts and its overview.
 function detailSections(run) {
   const parts = [hyperparameterTable, interruptions, evaluationTable,
-    confusionTable, sampleTable, environment, specSection, checkpointTable,
+    answerTable, confusionTable, sampleTable, environment, specSection, checkpointTable,
     logSection];
   return parts.map((part) => partOrNote(part, run))
     .filter((made) => made !== null);

@@ -56,6 +56,8 @@ struct Quote {
 
 TEST(Limits, ProtoCommentsQuoteTheTable) {
   const Quote quotes[] = {
+      {"job.proto", absl::StrCat("in their order; at most ",
+                                 Size(kSampleBytes), " each")},
       {"jobs.proto", absl::StrCat("job.json, at most ", Size(kSpecBytes), ", ",
                                   kJsonDepth, " levels deep")},
       {"jobs.proto", absl::StrCat("`name` has at most ", Size(kNameBytes))},

@@ -48,10 +48,12 @@ Progress SomeProgress() {
 
 TEST(EventBody, EveryKindComesBackAsWritten) {
   const EventBody bodies[] = {
-      StateChanged{State::kFailed, "line 1\nline \"2\""}, SomeProgress(),
+      StateChanged{State::kFailed, "line 1\nline \"2\""},
+      SomeProgress(),
       Evaluated{5, 2.25, 9, 0.5, {{"f1", 0.5}, {"a", kNan}}},
       Checkpoint{{5, "/c/5", 77, 0.5}, absl::FromUnixMicros(123456789)},
-      Note{"loading"}};
+      Note{"loading"},
+      report::Sampled{4, {"an answer", ""}}};
   int kind = 0;
   for (const EventBody& body : bodies) {
     EXPECT_EQ(KindOf(body), ++kind);
@@ -124,7 +126,7 @@ TEST(EventBody, WhatItDidNotWriteIsDataLoss) {
                                    {2, "{\"footprint_bytes\": 0.5}"},
                                    {1, R"({"state": 9})"},
                                    {1, R"({"message": "no state"})"},
-                                   {6, "{}"}}) {
+                                   {7, "{}"}}) {
     EXPECT_THAT(DecodeBody(kind, text), Fails(kDataLoss)) << text;
   }
 }

@@ -30,6 +30,7 @@ class FakeListener final : public jobs::WorkerListener {
     absl::MutexLock lock(&mutex_);
     evaluated_.push_back(evaluated);
   }
+  void OnSampled(const report::Sampled&) override {}
   void OnCheckpoint(const report::Checkpointed& checkpoint) override {
     absl::MutexLock lock(&mutex_);
     checkpoints_.push_back(checkpoint);

@@ -367,6 +367,16 @@ TEST(CleanReport, ListsEndAtTheirLimits) {
   report::Checkpointed checkpointed;
   checkpointed.removed_paths.assign(limits::kRemovedPaths + 1, "p");
   EXPECT_EQ(Cleaned(checkpointed).removed_paths.size(), limits::kRemovedPaths);
+  report::Sampled sampled;
+  sampled.completions.assign(limits::kSamplePrompts + 1,
+                             std::string(limits::kSampleBytes + 1, 'x'));
+  sampled.completions[1] =
+      "a\n\x1b" + std::string(limits::kSampleBytes - 6, 'b');
+  const report::Sampled clean = Cleaned(sampled);
+  EXPECT_EQ(clean.completions.size(), limits::kSamplePrompts);
+  EXPECT_EQ(clean.completions[0].size(), limits::kSampleBytes);
+  EXPECT_EQ(clean.completions[1],
+            "a\n\\x1b" + std::string(limits::kSampleBytes - 6, 'b'));
 }
 
 std::string Matrix(size_t bytes) {
