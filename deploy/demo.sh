@@ -3,7 +3,8 @@
 # Fine-tunes a real language model with mpsd, from a bare machine to an adapter:
 # sets up and builds, makes a model (SmolLM2-135M-Instruct) and a data set (the
 # sentiment of short texts), starts a separate daemon, submits a job, shows it
-# running, and checks that the loss on held-out texts fell.
+# running, checks that the loss on held-out texts fell, and shows what the model
+# answered before and after.
 #
 #   deploy/demo.sh [--quick] [--no-build] [--observe [--grafana FOLDER]]
 #     --quick     a few seconds of training instead of a few minutes
@@ -35,7 +36,7 @@ die() {
   exit 1
 }
 
-usage() { sed -n '3,15s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '3,16s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
 # --- the daemon --------------------------------------------------------------
 
@@ -163,6 +164,18 @@ sys.exit(not after < share * before)
 PYTHON
 }
 
+# A prompt, and its answers before and after training.
+show_answers() {
+  ctl show "$job" --json | "$python" -c 'import json, sys
+job = json.load(sys.stdin)
+prompt, = job["spec"]["training"]["sample_prompts"]
+texts = [("prompt", prompt)] + [
+    (name, sampled["completions"][0])
+    for name, sampled in zip(("before", "after"), job["samples"], strict=True)]
+for name, text in texts:
+    print(f"demo: {name + chr(58):8}", " ".join(text.split()))'
+}
+
 report() {
   local before after loss fell=yes
   before="$(job_value eval_loss_before)"
@@ -184,6 +197,7 @@ report() {
   say "job $job: $job_state"
   say "eval loss: $loss"
   say "adapter: $demo/adapter"
+  show_answers
   [ "$fell" = yes ] ||
     die "the eval loss did not fall clearly (to $CLEAR_FALL of its start)"
 }
