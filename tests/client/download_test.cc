@@ -588,6 +588,22 @@ TEST_F(KeptEventsTest, EvaluationsOfManyMetricsAreBounded) {
   EXPECT_GT(run_.left_out.evaluations, 0);
 }
 
+TEST_F(KeptEventsTest, TheFirstAndTheLatestSamplesStay) {
+  for (int64_t step = 0; step < 1000; ++step) {
+    v1::Sampled& sampled = *Next().mutable_sampled();
+    sampled.set_step(step);
+    for (int i = 0; i < 16; ++i) sampled.add_completions(std::string(512, 'x'));
+    kept_.Add(event_);
+  }
+  const auto events = Finish();
+  EXPECT_LT(Bytes(), 2u << 20);
+  ASSERT_GT(events.size(), 100u);
+  EXPECT_FALSE(events[0]["sampled"].contains("step"));  // 0
+  EXPECT_EQ(events[1]["sampled"]["step"],
+            std::to_string(1001 - static_cast<int64_t>(events.size())));
+  EXPECT_EQ(run_.left_out.events, 1000 - static_cast<int64_t>(events.size()));
+}
+
 TEST_F(KeptEventsTest, TheLatestOfOtherEventsStay) {
   for (int i = 0; i < 100'000; ++i) {
     Next().set_note("note " + std::to_string(i) + std::string(100, '.'));

@@ -468,6 +468,35 @@ TEST_F(ShowTest, PausedAndOnTheCpu) {
   EXPECT_EQ(json["pause"]["reasons"], nlohmann::json::array({"BATTERY"}));
 }
 
+TEST_F(ShowTest, TheFirstAndTheLastSampleAreShown) {
+  v1::Job& job = AddJob(kId, v1::JOB_STATE_SUCCEEDED);
+  const auto add = [&](int64_t step, const std::string& text) {
+    v1::Sampled& sampled = *AddEvent(kId).mutable_sampled();
+    sampled.set_step(step);
+    sampled.add_completions(text);
+    sampled.add_completions("two\nlines" + text);
+  };
+  for (const int64_t step : {0, 2, 0, 2, 4}) add(step, std::to_string(step));
+  EXPECT_THAT(RunVerb({"show", kId}).out, Not(HasSubstr("TRAINING")));
+  job.set_spec_json(R"({"model": "m", "dataset": {"train": "t"}, "training":
+      {"sample_prompts": ["Sky?", {"messages": [
+          {"role": "system", "content": "no"},
+          {"role": "user", "content": "Sea?"}]}]}})");
+  EXPECT_THAT(RunVerb({"show", kId}), Prints(HasSubstr("BEFORE TRAINING\n"
+                                                       "  prompt        Sky?\n"
+                                                       "  answer        0\n"
+                                                       "  prompt        Sea?\n"
+                                                       "  answer        two\n"
+                                                       "    lines0\n"
+                                                       "AT STEP 4\n"
+                                                       "  prompt        Sky?\n"
+                                                       "  answer        4\n")));
+  const auto json = ParseJson(Out({"show", kId, "--json"}));
+  EXPECT_EQ(json["samples"], nlohmann::json::parse(R"([
+      {"step": 0, "completions": ["0", "two\nlines0"]},
+      {"step": 4, "completions": ["4", "two\nlines4"]}])"));
+}
+
 TEST_F(ShowTest, WarningsAreListed) {
   v1::Job& job = AddJob(kId, v1::JOB_STATE_RUNNING);
   job.add_warnings("memory grows\x1b[2J");

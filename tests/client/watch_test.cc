@@ -457,6 +457,10 @@ TEST_F(EventPrinterTest, ALineForEachKind) {
   v1::Evaluated& evaluated = *AddEvent(kId).mutable_evaluated();
   evaluated.set_step(1);
   evaluated.set_eval_loss(2);
+  v1::Sampled& sampled = *AddEvent(kId).mutable_sampled();
+  sampled.set_step(1);
+  sampled.add_completions("Blue\nand\x1b wide.");
+  sampled.add_completions("");
   AddEvent(kId);  // of a kind that this build does not know
   EXPECT_EQ(Printed(),
             "03:04:05  RUNNING  attempt 2\n"
@@ -467,7 +471,9 @@ TEST_F(EventPrinterTest, ALineForEachKind) {
             "03:04:05  step 1/4  loss 2.5000  1,234 tok/s  ETA 1m20s"
             "  lr 5e-05  grad norm 1.25\n"
             "03:04:05  checkpoint of step 1 (11.7 MiB)\n"
-            "03:04:05  eval loss 2.0000 at step 1\n");
+            "03:04:05  eval loss 2.0000 at step 1\n"
+            "03:04:05  sample 1 at step 1: Blue\\nand\\x1b wide.\n"
+            "03:04:05  sample 2 at step 1: \n");
 }
 
 TEST_F(EventPrinterTest, OneProgressLineAPercentAndEachOfAShortRun) {

@@ -288,6 +288,19 @@ INSTANTIATE_TEST_SUITE_P(SeqCls, JobOnMps, testing::ValuesIn(Cases("SEQ_CLS")),
 INSTANTIATE_TEST_SUITE_P(ImageCls, JobOnMps,
                          testing::ValuesIn(Cases("IMAGE_CLS")), Name);
 
+TEST(GenerationInTraining, IsLegalOnMpsAndLeavesTheLosses) {
+  const Recording& asked =
+      RecordingOf("CAUSAL_LM", {"causal_lm_samples", "llama3", "",
+                                R"({"training": {"sample_prompts": ["row", "w"],
+                                    "sample_steps": 2,
+                                    "sample_max_new_tokens": 8}})"});
+  EXPECT_THAT(asked.missing, IsEmpty());
+  EXPECT_THAT(asked.faults, IsEmpty());
+  const Recording& plain =
+      RecordingOf("CAUSAL_LM", {"causal_lm_llama3", "llama3", "", ""});
+  EXPECT_EQ(asked.losses, plain.losses);
+}
+
 // Answers of a golden model; null: nothing is recorded.
 std::vector<generate::Answer> Generate(const std::string& family,
                                        device::Device& device, bool sampled,

@@ -87,7 +87,8 @@ function hostileRun() {
     scores: {[HOSTILE]: HOSTILE}});
   hostile.job.confusion_matrix_json = JSON.stringify(
     {labels: [HOSTILE, "__proto__"], matrix: [[HOSTILE, "NaN"], [null, {}]]});
-  hostile.events.push({time: HOSTILE, note: HOSTILE}, evaluationEvent(200, 120,
+  hostile.events.push({sampled: {step: HOSTILE, completions: [HOSTILE]}},
+    {time: HOSTILE, note: HOSTILE}, evaluationEvent(200, 120,
     "NaN", {[HOSTILE]: "Infinity", __proto__: 1, toString: "NaN"}),
   stateEvent(201, HOSTILE, HOSTILE), {checkpoint: {step: HOSTILE,
     path: HOSTILE, size_bytes: HOSTILE}},

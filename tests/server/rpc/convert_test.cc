@@ -208,6 +208,13 @@ TEST(Convert, EveryEventHasItsBody) {
           create_time { seconds: 9 }
         }
       )pb"));
+  EXPECT_THAT(convert(report::Sampled{4, {"a\nb", "\xff"}}),
+              EqualsProto(
+                  R"pb(sampled {
+                         step: 4
+                         completions: "a\nb"
+                         completions: "\uFFFD"
+                       })pb"));
   EXPECT_THAT(convert(jobs::Note{"loading"}),
               EqualsProto(R"pb(note: "loading")pb"));
   EXPECT_THAT(convert(jobs::Note{"grows \xff", true}),
