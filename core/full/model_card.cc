@@ -50,6 +50,7 @@ std::string LoadingText(CardLibrary library, const TaskNames& task,
         absl::StrCat(", num_labels=", labels, ", ignore_mismatched_sizes=True");
     code = absl::StrCat(
         "from peft import PeftConfig, PeftModel\n", code,
+        "# The base model: its name on the hub, or the path of your copy.\n",
         "base = PeftConfig.from_pretrained(folder).base_model_name_or_path\n",
         "model = ", loads, "base", labels > 0 ? head : "", ")\n",
         "model = PeftModel.from_pretrained(model, folder)\n");

@@ -22,7 +22,9 @@ using Json = nlohmann::ordered_json;
 
 // Fields of job.json; one that is absent, false or 0 is left out.
 constexpr char kRecipe[] =
-    "task fine_tune_type lora.r lora.lora_alpha lora.lora_dropout "
+    "task fine_tune_type preference.trainer preference.loss_type "
+    "preference.beta preference.label_smoothing lora.r lora.lora_alpha "
+    "lora.lora_dropout "
     "lora.use_rslora lora.target_modules lora.modules_to_save "
     "quantization_config.load_in_4bit quantization_config.load_in_8bit "
     "training.learning_rate training.lr_scheduler_type training.warmup_steps "
@@ -54,6 +56,8 @@ std::string RecipeOf(const Manifest& m, const RunResult& result) {
   std::string table = "\n## Recipe\n\n| field | value |\n| --- | --- |\n";
   Json spec = Json::parse(spec::ToJson(m.spec));
   if (spec["fine_tune_type"] != "lora") spec.erase("lora");
+  if (!m.spec.preference.enabled()) spec.erase("preference");
+  spec["training"]["max_length"] = m.max_length;
   for (const auto& field : absl::StrSplit(kRecipe, ' ')) {
     const Json::json_pointer place(
         absl::StrCat("/", absl::StrReplaceAll(field, {{".", "/"}})));
