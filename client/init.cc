@@ -289,6 +289,11 @@ class FirstJob {
     for (const fs::path& file : parts.train) {
       RETURN_IF_ERROR(sample_.Read(file));
     }
+    if (task == kImages) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          options_.data, ": --task ", kImages,
+          " is for a folder with a folder of images for each label"));
+    }
     AddData(parts, absl::StrCat(sample_.cut ? "more than " : "",
                                 CountOf(sample_.rows, "row")));
     return ChooseColumns();
@@ -693,7 +698,7 @@ void DeclareInit(Command& verb, InitOptions& options) {
                   "PROMPT,ANSWER or TEXT; of a classifier TEXT,LABEL or\n"
                   "TEXT,TEXT,LABEL");
   verb.add_option("--task TASK", options.task, "Default: by the columns")
-      ->check(IsMember({kLanguage, kTexts}));
+      ->check(IsMember({kLanguage, kTexts, kImages}));
   verb.add_option("-o,--output FILE", options.output, "The job.json to write")
       ->capture_default_str();
   verb.add_flag("-f,--force", options.force, "Replace an existing file");

@@ -153,6 +153,8 @@ TEST_F(InitTest, WhatIsNotClearIsAsked) {
                                  "or a classifier answer (2 values in 20 "
                                  "rows): choose with --task")));
   EXPECT_EQ(Init({"yes.csv", "--task", "SEQ_CLS"}).code, 0);
+  EXPECT_THAT(Init({"yes.csv", "--task", "IMAGE_CLS", "--force"}),
+              Fails(2, HasSubstr("--task IMAGE_CLS is for a folder with")));
   EXPECT_EQ(Job()["dataset"]["label_column"], "answer");
   EXPECT_EQ(Init({"yes.csv", "--task", "CAUSAL_LM"}).code, 0);
   EXPECT_EQ(Job()["dataset"]["completion_column"], "answer");
